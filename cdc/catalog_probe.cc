@@ -1,0 +1,80 @@
+#include "cdc/catalog_probe.h"
+
+#include <spdlog/spdlog.h>
+
+#include "cdc/conninfo.h"
+#include "cdc/exit_codes.h"
+
+namespace outbox {
+
+CatalogProbe::CatalogProbe(const Config& config, std::string host_address, TimePoint first)
+    : config_(config), host_address_(std::move(host_address)), next_at_(first) {}
+
+pollfd CatalogProbe::descriptor() const {
+  return {.fd = connection_ ? PQsocket(connection_.get()) : -1, .events = events_, .revents = 0};
+}
+
+void CatalogProbe::begin(TimePoint now) {
+  next_at_ = now + interval;
+  connected_ = false;
+  connection_.reset();
+  ConnectionKeywords keywords;
+  try {
+    keywords = connection_keywords(config_.source, ConnectionKind::plain);
+  } catch (const FatalError& error) {
+    spdlog::warn("catalog probe: {}", error.what());
+    return;
+  }
+  if (!host_address_.empty()) keywords.emplace_back("hostaddr", host_address_);
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  for (const auto& [name, value] : keywords) {
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
+  }
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  connection_.reset(PQconnectStartParams(names.data(), values.data(), 0));
+  PQsetNoticeReceiver(connection_.get(), [](void*, const PGresult*) {}, nullptr);
+  events_ = POLLOUT;
+}
+
+std::optional<Catalog> CatalogProbe::read_answer() {
+  const PgResult result(PQgetResult(connection_.get()));
+  std::optional<Catalog> catalog;
+  if (PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQntuples(result.get()) == 1) {
+    catalog = parse_catalog(PQgetvalue(result.get(), 0, 0));
+  }
+  connection_.reset();
+  return catalog;
+}
+
+std::optional<Catalog> CatalogProbe::turn(TimePoint now) {
+  if (now >= next_at_) begin(now);
+  if (!connection_) return std::nullopt;
+  if (!connected_) {
+    const auto state = PQstatus(connection_.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED
+                                                                     : PQconnectPoll(connection_.get());
+    if (state == PGRES_POLLING_FAILED) {
+      spdlog::debug("catalog probe: no connection");
+      connection_.reset();
+      return std::nullopt;
+    }
+    events_ = state == PGRES_POLLING_WRITING ? POLLOUT : POLLIN;
+    if (state != PGRES_POLLING_OK) return std::nullopt;
+    connected_ = true;
+    const auto query = catalog_query(config_, [this](const std::string& text) {
+      const PgText quoted(PQescapeLiteral(connection_.get(), text.data(), text.size()));
+      return std::string(quoted ? quoted.get() : "''");
+    });
+    PQsendQuery(connection_.get(), query.c_str());
+  }
+  if (PQconsumeInput(connection_.get()) == 0) {
+    connection_.reset();
+    return std::nullopt;
+  }
+  if (PQisBusy(connection_.get()) != 0) return std::nullopt;
+  return read_answer();
+}
+
+}  // namespace outbox

@@ -1,0 +1,44 @@
+// Looks at the catalog at intervals beside a running stream, without ever waiting.
+#pragma once
+
+#include <poll.h>
+
+#include <optional>
+#include <string>
+
+#include "cdc/catalog.h"
+#include "cdc/event_loop.h"
+#include "cdc/pg_handles.h"
+
+namespace outbox {
+
+// Each look is a connection of its own, closed at once: a lasting one would hold a smart shutdown of the server. A
+// look that fails, or takes longer than the interval, is given up and made again later.
+class CatalogProbe {
+ public:
+  static constexpr std::chrono::seconds interval{10};
+
+  // `host_address`: the numeric address of the server that streams, so that the same one is asked and no name
+  // is looked up; empty for a Unix socket.
+  CatalogProbe(const Config& config, std::string host_address, TimePoint first);
+
+  // What to wait for; the descriptor is negative between looks.
+  pollfd descriptor() const;
+  TimePoint next_at() const { return next_at_; }
+
+  // Goes one step on. Returns what was seen once a look is complete.
+  std::optional<Catalog> turn(TimePoint now);
+
+ private:
+  void begin(TimePoint now);
+  std::optional<Catalog> read_answer();
+
+  const Config& config_;
+  std::string host_address_;
+  TimePoint next_at_;  // Of the next look, or when the present one is given up.
+  PgConnectionHandle connection_;
+  bool connected_ = false;
+  short events_ = 0;
+};
+
+}  // namespace outbox

@@ -1,0 +1,35 @@
+// The one-shot commands. Each writes its result to standard output and what is wrong to standard error.
+#pragma once
+
+#include "cdc/exit_codes.h"
+#include "config/config.h"
+
+namespace outbox {
+
+struct InitOptions {
+  bool print_sql = false;  // Print what would be run, touch nothing.
+};
+ExitCode run_init(const Config& config, const InitOptions& options);
+
+struct CheckOptions {
+  bool connect = false;  // Also look at both servers.
+};
+ExitCode run_check(const Config& config, const CheckOptions& options);
+
+struct StatusOptions {
+  bool json = false;
+};
+ExitCode run_status(const Config& config, const StatusOptions& options);
+
+struct PeekOptions {
+  std::uint64_t count = 10;
+  bool from_now = false;  // Through a temporary slot: events committed from now on.
+};
+ExitCode run_peek(const Config& config, const PeekOptions& options);
+
+struct SlotDropOptions {
+  bool force = false;  // Also a slot that is in use.
+};
+ExitCode run_slot_drop(const Config& config, const SlotDropOptions& options);
+
+}  // namespace outbox

@@ -1,0 +1,95 @@
+#include "cdc/conninfo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "cdc/exit_codes.h"
+#include "cdc/pg_handles.h"
+
+namespace outbox {
+
+namespace {
+
+// Settings of a role or a database would otherwise change the text that pgoutput writes, and so the payload's bytes.
+// The last one bounds how long a slot stays taken behind a dead network.
+constexpr const char* pinned_settings =
+    "-c datestyle=ISO,YMD -c intervalstyle=postgres -c timezone=UTC -c bytea_output=hex "
+    "-c extra_float_digits=1 -c wal_sender_timeout=30s";
+
+std::string read_password(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) {
+    throw FatalError(ExitCode::config,
+                     fmt::format("source.password_file {} cannot be read; check the path and its owner", path));
+  }
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+bool given(const SourceConfig& source, const char* keyword) {
+  return std::any_of(source.libpq.begin(), source.libpq.end(),
+                     [&](const Property& each) { return each.name == keyword; });
+}
+
+std::string libpq_value(const SourceConfig& source, const char* keyword) {
+  for (const auto& each : source.libpq) {
+    if (each.name == keyword) return each.value;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string application_name(const SourceConfig& source) {
+  const auto name = libpq_value(source, "application_name");
+  return name.empty() ? "outbox-relay" : name;
+}
+
+ConnectionKeywords connection_keywords(const SourceConfig& source, ConnectionKind kind) {
+  // Dead peers are noticed: a server that vanished without a word is given up after half a minute.
+  ConnectionKeywords keywords{{"keepalives_idle", "10"},
+                              {"keepalives_interval", "5"},
+                              {"keepalives_count", "3"},
+                              {"tcp_user_timeout", "30000"},
+                              {"connect_timeout", "10"}};
+  std::erase_if(keywords, [&](const auto& each) { return given(source, each.first.c_str()); });
+  for (const auto& each : source.libpq) {
+    if (each.name != "options" && each.name != "application_name") {
+      keywords.emplace_back(each.name, each.value);
+    }
+  }
+  const auto add = [&](const char* keyword, const std::string& value) {
+    if (!value.empty()) keywords.emplace_back(keyword, value);
+  };
+  add("host", source.host);
+  add("port", source.port);
+  add("dbname", source.database);
+  add("user", source.user);
+  add("password", source.password_file.empty() ? source.password : read_password(source.password_file));
+  add("client_encoding", "UTF8");
+  add("application_name", application_name(source));
+  // What a file says comes last and wins.
+  add("options", fmt::format("{} {}", pinned_settings, libpq_value(source, "options")));
+  if (kind == ConnectionKind::replication) add("replication", "database");
+  return keywords;
+}
+
+void check_libpq_keywords(const SourceConfig& source, std::vector<ConfigProblem>& problems) {
+  const PgOptions known(PQconndefaults());
+  for (const auto& each : source.libpq) {
+    bool found = false;
+    for (const auto* option = known.get(); option->keyword != nullptr && !found; ++option) {
+      found = each.name == option->keyword;
+    }
+    if (!found) {
+      problems.push_back({each.mark, fmt::format("source.libpq.{}: libpq {}.{} has no such keyword", each.name,
+                                                 PQlibVersion() / 10000, PQlibVersion() % 10000)});
+    }
+  }
+}
+
+}  // namespace outbox

@@ -1,0 +1,77 @@
+// `run`: one stream after another, until a signal or something that only a person can mend.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "cdc/backoff.h"
+#include "cdc/errors.h"
+#include "cdc/event_loop.h"
+#include "cdc/exit_codes.h"
+#include "cdc/http_endpoint.h"
+#include "cdc/observer.h"
+#include "cdc/preflight.h"
+#include "cdc/relay.h"
+#include "cdc/replication_connection.h"
+#include "cdc/stream.h"
+#include "config/config.h"
+
+namespace outbox {
+
+// Makes a new sink for a stream.
+using SinkFactory = std::function<std::unique_ptr<Sink>(const Config&)>;
+
+class Daemon {
+ public:
+  // Keeps a reference to the configuration.
+  Daemon(const Config& config, SinkFactory make_sink);
+
+  // The exit code of the process after a signal. Throws FatalError and ConfigError where it has to end before.
+  ExitCode run();
+
+ private:
+  // How far this process has delivered, and of which history: believed again only where that is still the same.
+  struct Watermark {
+    SystemIdentity identity;
+    Lsn flushed;
+    int backend_pid = 0;  // Of the walsender that knew it.
+  };
+
+  ExitCode run_stream();
+  void make_what_is_missing(ReplicationConnection& connection);
+  Catalog take_slot(ReplicationConnection& connection, const SystemIdentity& identity);
+  void check_watermark(const Catalog& catalog, const SystemIdentity& identity);
+  void stand_by(const CatalogSlot& slot);
+  void start_relay(const Catalog& catalog);
+  ExitCode finish(ReplicationConnection& connection, StreamEnd end);
+  bool confirmed_by_server(ReplicationConnection& connection, TimePoint deadline);
+  void leave_stream();
+  ExitCode stopped();
+  std::chrono::milliseconds on_halt(const HaltError& problem);
+  std::chrono::milliseconds on_pg_error(const PgError& error);
+  std::chrono::milliseconds on_protocol_error(const ProtocolError& error);
+  std::chrono::milliseconds reconnect(const char* reason, const std::string& text);
+  void log_warnings(const std::vector<Finding>& findings);
+
+  const Config& config_;
+  SinkFactory make_sink_;
+  EventLoop loop_;
+  Relay relay_;
+  Observer observer_;
+  std::unique_ptr<HttpEndpoint> http_;
+  std::unique_ptr<Sink> sink_;
+  std::optional<Watermark> watermark_;
+  bool in_stream_ = false;        // The relay holds a stream whose end has not been seen to yet.
+  bool slot_seen_ = false;        // One that is gone after this must not be made anew.
+  TimePoint stream_began_;
+  Backoff reconnect_backoff_;
+  Backoff halt_backoff_;
+  Lsn halted_at_;                 // Where the last halt, or unknown relation, was met.
+  int refused_logins_ = 0;
+  int protocol_errors_ = 0;
+  std::set<std::string> warned_;  // Each warning is logged once.
+};
+
+}  // namespace outbox

@@ -1,0 +1,162 @@
+// The command line.
+#include <fmt/format.h>
+#include <malloc.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cdc/commands.h"
+#include "cdc/conninfo.h"
+#include "cdc/daemon.h"
+#include "cdc/errors.h"
+#include "cdc/failure.h"
+#include "cdc/logging.h"
+#include "cdc/pg_connection.h"
+#include "cdc/version.h"
+#include "config/load.h"
+#include "sinks/make_sink.h"
+
+namespace outbox {
+
+namespace {
+
+Config load_and_check(const std::string& file) {
+  auto config = load_config(file);
+  std::vector<ConfigProblem> problems;
+  check_libpq_keywords(config.source, problems);
+  check_sink(config, problems);
+  if (!problems.empty()) throw ConfigError(file, std::move(problems));
+  configure_logging(config.log);
+  return config;
+}
+
+ExitCode run_daemon(const Config& config) {
+  Daemon daemon(config, [](const Config& each) { return make_sink(each, log_kafka); });
+  return daemon.run();
+}
+
+std::string version_text() {
+  const auto build = build_info();
+  return fmt::format("outbox-relay {} ({})\nlibrdkafka {}\nlibpq {}\n{}", build.version, build.revision,
+                     build.librdkafka, build.libpq, build.compiler);
+}
+
+// What the command line asks for; `command` is empty where it was answered already.
+struct CommandLine {
+  std::string config_file;
+  std::function<ExitCode(const Config&)> command;
+};
+
+void add_config(CLI::App* command, CommandLine& line) {
+  command->add_option("-c,--config", line.config_file, "The YAML file")->required()->type_name("FILE");
+}
+
+void describe(CLI::App& app, CommandLine& line) {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text);
+  app.footer(
+      "A first run:\n"
+      "  outbox-relay check  --config relay.yaml            what the file says, before anything is touched\n"
+      "  outbox-relay init   --config relay.yaml            make the publication and the slot, once\n"
+      "  outbox-relay check  --config relay.yaml --connect  look at both servers\n"
+      "  outbox-relay run    --config relay.yaml            relay until SIGTERM\n"
+      "  outbox-relay status --config relay.yaml            how far it is\n"
+      "Exit codes: 0 ok, 64 usage, 65 slot lost or gap, 66 slot or publication missing, 69 unavailable,\n"
+      "70 internal, 75 drain incomplete, 76 protocol, 77 permission, 78 config.");
+
+  auto* run = app.add_subcommand("run", "Relay committed outbox rows to the sink until SIGTERM or SIGINT");
+  add_config(run, line);
+  run->callback([&line] { line.command = run_daemon; });
+
+  auto* check = app.add_subcommand("check", "Validate the file; with --connect also PostgreSQL and Kafka");
+  add_config(check, line);
+  static CheckOptions check_options;
+  check->add_flag("--connect", check_options.connect, "Look at both servers; says what to type for each finding");
+  check->callback([&line] { line.command = [](const Config& config) { return run_check(config, check_options); }; });
+
+  auto* init = app.add_subcommand("init", "Make the publication and the slot where they are missing");
+  add_config(init, line);
+  static InitOptions init_options;
+  init->add_flag("--print-sql", init_options.print_sql, "Print the SQL for somebody else to run; connects to nothing");
+  init->callback([&line] { line.command = [](const Config& config) { return run_init(config, init_options); }; });
+
+  auto* status = app.add_subcommand("status", "Show the slot, its lag, what pins it, and the running relay");
+  add_config(status, line);
+  static StatusOptions status_options;
+  status->add_flag("--json", status_options.json, "As JSON");
+  status->callback([&line] { line.command = [](const Config& config) { return run_status(config, status_options); }; });
+
+  auto* peek = app.add_subcommand("peek", "Print the next events as JSON lines; confirms nothing");
+  add_config(peek, line);
+  static PeekOptions peek_options;
+  peek->add_option("-n,--count", peek_options.count, "How many")->check(CLI::Range(1, 1000000))->capture_default_str();
+  peek->add_flag("--from-now", peek_options.from_now,
+                 "Events committed from now on, through a temporary slot, beside a running relay");
+  peek->callback([&line] { line.command = [](const Config& config) { return run_peek(config, peek_options); }; });
+
+  auto* slot = app.add_subcommand("slot", "Commands on the replication slot");
+  slot->require_subcommand(1);
+  auto* drop = slot->add_subcommand("drop", "Drop the slot, and give up every event that it has not delivered");
+  add_config(drop, line);
+  static SlotDropOptions drop_options;
+  drop->add_flag("--force", drop_options.force, "Also a slot that is in use: ends its reader first");
+  drop->callback([&line] { line.command = [](const Config& config) { return run_slot_drop(config, drop_options); }; });
+}
+
+// One-shot commands end where the daemon would try again.
+ExitCode code_for(const PgError& error) {
+  const auto kind = classify(error).kind;
+  if (kind == FailureKind::refused_login || kind == FailureKind::permission) return ExitCode::permission;
+  if (kind == FailureKind::config) return ExitCode::config;
+  if (kind == FailureKind::missing) return ExitCode::missing;
+  return ExitCode::unavailable;
+}
+
+ExitCode run_command(const CommandLine& line) {
+  try {
+    return line.command(load_and_check(line.config_file));
+  } catch (const ConfigError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return ExitCode::config;
+  } catch (const FatalError& error) {
+    spdlog::error("{}", error.what());
+    return error.code();
+  } catch (const HaltError& error) {
+    spdlog::error("{}", error.what());
+    return ExitCode::config;
+  } catch (const PgError& error) {
+    const auto advice = classify(error).advice;
+    spdlog::error("{}{}{}", error.what(), advice.empty() ? "" : ". ", advice);
+    return code_for(error);
+  } catch (const ProtocolError& error) {
+    spdlog::error("{}", error.what());
+    return ExitCode::protocol;
+  } catch (const StopRequested&) {
+    spdlog::info("stopped");
+    return ExitCode::drain_incomplete;
+  } catch (const std::exception& error) {
+    spdlog::critical("internal error: {}", error.what());
+    return ExitCode::internal;
+  }
+}
+
+}  // namespace
+
+}  // namespace outbox
+
+int main(int argc, char** argv) {
+  // Two heaps: one for the loop, one for librdkafka's threads; glibc would make eight a core.
+  mallopt(M_ARENA_MAX, 2);
+  signal(SIGPIPE, SIG_IGN);
+  outbox::start_logging();
+  CLI::App app("Relays committed rows of an outbox table in PostgreSQL to Kafka, losing none.", "outbox-relay");
+  outbox::CommandLine line;
+  outbox::describe(app, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : outbox::to_int(outbox::ExitCode::usage);
+  }
+  return outbox::to_int(outbox::run_command(line));
+}

@@ -1,0 +1,71 @@
+#include "cdc/provision.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "cdc/exit_codes.h"
+#include "cdc/preflight.h"
+#include "cdc/replication_connection.h"
+
+namespace outbox {
+
+namespace {
+
+TimePoint within(std::chrono::seconds span) { return EventLoop::now().steady + span; }
+
+// Who holds a lock on an outbox table that CREATE PUBLICATION has to wait for.
+std::string lock_holders(PgConnection& connection, const Config& config) {
+  std::string names;
+  for (const auto& entry : config.outbox) {
+    names += fmt::format("{}to_regclass({})", names.empty() ? "" : ", ", connection.literal(quoted(entry.table)));
+  }
+  const auto result = connection.query(
+      fmt::format("SELECT string_agg(format('PID %s (%s, since %s)', l.pid, coalesce(nullif(a.application_name, ''), "
+                  "'unnamed'), a.xact_start), ', ') FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid "
+                  "WHERE l.granted AND l.relation IN ({}) AND l.mode IN ('ShareUpdateExclusiveLock', 'ShareLock', "
+                  "'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')",
+                  names),
+      within(std::chrono::seconds(10)));
+  const std::string holders = PQgetvalue(result.get(), 0, 0);
+  return holders.empty() ? "another session" : holders;
+}
+
+}  // namespace
+
+Catalog read_catalog(PgConnection& connection, const Config& config, TimePoint deadline) {
+  const auto result = connection.query(
+      catalog_query(config, [&](const std::string& text) { return connection.literal(text); }), deadline);
+  return parse_catalog(PQgetvalue(result.get(), 0, 0));
+}
+
+void create_publication(PgConnection& connection, const Config& config) {
+  const auto sql =
+      create_publication_sql(config, [&](const std::string& name) { return connection.identifier(name); });
+  try {
+    connection.query("SET lock_timeout = '5s'; " + sql, within(std::chrono::seconds(30)));
+  } catch (const PgError& error) {
+    if (error.sqlstate() == sqlstate::duplicate_object) return;
+    if (error.sqlstate() == sqlstate::lock_not_available) {
+      throw FatalError(ExitCode::unavailable,
+                       fmt::format("the publication waits for a lock on its table that {} holds. Try again when that "
+                                   "transaction has ended",
+                                   lock_holders(connection, config)));
+    }
+    const bool denied = error.sqlstate() == sqlstate::insufficient_privilege;
+    throw FatalError(denied ? ExitCode::permission : ExitCode::missing,
+                     fmt::format("the publication cannot be made: {}. Let the owner of the table, who also needs CREATE "
+                                 "on the database, run: {}",
+                                 error.what(), sql));
+  }
+  spdlog::info("created publication {}", quote_identifier(config.source.publication.name));
+}
+
+void create_slot(PgConnection& connection, const Config& config, bool temporary) {
+  const auto& name = config.source.slot.name;
+  spdlog::info("creating replication slot \"{}\": PostgreSQL waits for the transactions that are open now", name);
+  // As long as the oldest of them lives; a signal ends the wait.
+  connection.query(create_slot_command(name, temporary, connection.server_version()), within(std::chrono::hours(24)));
+  spdlog::info("created replication slot \"{}\"", name);
+}
+
+}  // namespace outbox

@@ -1,0 +1,129 @@
+// From the frames of one replication stream to records in a sink, and from delivery reports to the position that
+// may be confirmed.
+//
+// No I/O and no clock: bytes and time come in as arguments, which is what the simulation drives. The way of one
+// event is receive() -> on_insert() -> Router::route() -> Sink::send(), and back through collect().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cdc/age_histogram.h"
+#include "cdc/in_flight_window.h"
+#include "cdc/outbox_decoder.h"
+#include "cdc/pgoutput.h"
+#include "cdc/replication_protocol.h"
+#include "cdc/router.h"
+#include "cdc/send_times.h"
+#include "cdc/status_schedule.h"
+#include "sinks/sink.h"
+
+namespace outbox {
+
+// The two clocks: one for waiting, which never jumps, and one for dates.
+struct Now {
+  TimePoint steady;
+  WallTime wall;
+};
+
+// Running totals of one process.
+struct RelayCounts {
+  std::uint64_t received_bytes = 0;
+  std::uint64_t begins = 0;
+  std::uint64_t inserts = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t relations = 0;
+  std::uint64_t skipped_messages = 0;
+  std::uint64_t keepalives = 0;
+  std::uint64_t transactions_delivered = 0;
+  std::uint64_t records_delivered = 0;
+  std::uint64_t records_suppressed = 0;  // Delivered by an earlier stream of this process, not sent again.
+  std::uint64_t records_failed = 0;
+  std::uint64_t status_updates = 0;
+};
+
+// What a stream begins with.
+struct StreamStart {
+  Lsn position;               // The slot's confirmed position, or our own where that is further.
+  bool same_history = false;  // The server, timeline and slot are those of the stream before.
+  RelationMap catalog;
+  std::chrono::milliseconds status_interval{10000};
+};
+
+class Relay {
+ public:
+  // At most `max_in_flight` records lie between the oldest unacknowledged and the newest.
+  // Keeps a reference: `outbox` outlives the relay.
+  Relay(const std::vector<OutboxConfig>& outbox, std::size_t max_in_flight);
+
+  // A new stream into `sink`, which outlives it. Whatever is out in an older sink must have been given up: its
+  // reports never arrive here.
+  void start_stream(Sink& sink, const StreamStart& start, Now now);
+
+  // False while the sink or the window is full: stop reading, go on collecting and sending status updates.
+  bool wants_input() const { return blocked_insert_.empty() && !window_.full(); }
+
+  // One CopyData message. Call only while wants_input(). Throws ProtocolError and HaltError.
+  void receive(std::string_view copy_data, Now now);
+
+  // Takes the sink's reports and sends the record that was held back. Throws HaltError for the first record that
+  // the sink refuses for good, and SinkBroken.
+  void collect(Now now);
+
+  // The same when the stream is over: keeps what was delivered, sends nothing, ignores refusals.
+  void settle(Now now);
+
+  TimePoint status_due_at() const { return schedule_.due(flushed_lsn(), window_.idle()); }
+
+  // The update to send now; counts as sent. `reply_requested` asks the server for a sign of life.
+  StandbyStatusUpdate take_status(Now now, bool reply_requested);
+
+  Lsn flushed_lsn() const { return window_.flushed_lsn(); }
+  // The highest position confirmed to the server in this stream.
+  Lsn confirmed_lsn() const { return schedule_.confirmed(); }
+  Lsn received_lsn() const { return received_; }
+  bool in_transaction() const { return window_.in_transaction(); }
+  // Every record that was sent has been reported, delivered or refused.
+  bool all_reported() const { return window_.records_out() == refused_; }
+  // And none is held back.
+  bool drained() const { return blocked_insert_.empty() && all_reported(); }
+  std::uint64_t refused() const { return refused_; }
+  bool idle() const { return window_.idle(); }
+  std::uint64_t records_in_flight() const { return window_.records_out(); }
+  std::size_t transactions_in_flight() const { return window_.transactions(); }
+  std::chrono::steady_clock::duration oldest_unacked_age(Now now);
+
+  const RelayCounts& counts() const { return counts_; }
+  std::uint64_t null_keys() const { return router_.counts().null_keys; }
+  // What has been gathered since the last call.
+  AgeHistogram take_ages() { return std::exchange(ages_, {}); }
+
+ private:
+  void on_message(std::string_view message, Now now);
+  void on_begin(const pgoutput::Begin& begin);
+  void on_commit(const pgoutput::Commit& commit);
+  void on_insert(const pgoutput::Insert& insert, std::string_view message, Now now);
+  void advance_flushed(Now now);
+  [[noreturn]] void halt_on(const OutboxEvent& event, const std::string& problem) const;
+  [[noreturn]] void halt_on(const DeliveryFailure& failure) const;
+
+  pgoutput::Decoder pgoutput_;
+  OutboxDecoder decoder_;
+  Router router_;
+  InFlightWindow window_;
+  StatusSchedule schedule_;
+  SendTimes send_times_;
+  Sink* sink_ = nullptr;
+  Lsn received_;
+  pgoutput::Begin begin_;       // Of the open transaction.
+  std::string blocked_insert_;  // The one message that the full sink did not take; empty for none.
+  std::uint64_t refused_ = 0;   // Records of this stream that the sink refused for good.
+  DeliveryReports reports_;     // Reused.
+  AgeHistogram ages_;
+  RelayCounts counts_;
+};
+
+}  // namespace outbox

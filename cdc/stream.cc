@@ -1,0 +1,151 @@
+#include "cdc/stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cdc/errors.h"
+#include "cdc/preflight.h"
+
+namespace outbox {
+
+namespace {
+
+// The walsender writes every message by itself and wakes the reader for each. Under load an emptied socket is let
+// fill for a moment, which saves both sides most of those wake-ups; an idle one is read at once.
+constexpr std::size_t messages_under_load = 32;
+constexpr std::chrono::microseconds fill_time{1000};
+
+// Reports and status updates get their turn after so many messages.
+constexpr std::size_t messages_a_turn = 512;
+
+constexpr int silent_intervals = 3;
+
+std::string address_of(const PGconn* connection) {
+  const char* address = PQhostaddr(connection);
+  return address != nullptr ? address : "";
+}
+
+}  // namespace
+
+Stream::Stream(const Config& config, EventLoop& loop, Observer& observer, Relay& relay, Sink& sink,
+               ReplicationConnection& connection, std::chrono::milliseconds status_interval)
+    : config_(config),
+      loop_(loop),
+      observer_(observer),
+      relay_(relay),
+      sink_(sink),
+      connection_(connection),
+      probe_(config, address_of(connection.sql().get()), EventLoop::now().steady),
+      status_interval_(status_interval),
+      last_message_(EventLoop::now().steady) {}
+
+bool Stream::wants_input() const {
+  return relay_.wants_input() && (!stop_by_ || relay_.in_transaction());
+}
+
+void Stream::read(const Now& now) {
+  // With TLS one read more, for bytes that are decrypted already and that the socket does not show.
+  const int fills_until_empty = connection_.encrypted() ? 2 : 1;
+  int fills_in_vain = 0;
+  std::size_t messages = 0;
+  more_buffered_ = true;
+  while (messages < messages_a_turn && wants_input()) {
+    const auto message = connection_.next();
+    if (!message.empty()) {
+      relay_.receive(message, now);
+      ++messages;
+      fills_in_vain = 0;
+    } else if (fills_in_vain < fills_until_empty) {
+      connection_.fill();
+      ++fills_in_vain;
+    } else {
+      more_buffered_ = false;
+      break;
+    }
+  }
+  if (messages > 0) {
+    last_message_ = now.steady;
+    observer_.metrics().server_message(now.wall);
+  }
+  if (!more_buffered_ && messages >= messages_under_load) read_at_ = now.steady + fill_time;
+}
+
+void Stream::confirm(const Now& now) {
+  if (now.steady >= relay_.status_due_at()) {
+    // Silence on the wire is not idleness: ask for a sign of life.
+    const bool ask = now.steady - last_message_ >= status_interval_;
+    connection_.send(relay_.take_status(now, ask), now.wall);
+    flush_pending_ = true;
+  }
+  if (flush_pending_) flush_pending_ = !connection_.try_flush();
+}
+
+void Stream::check_silence(const Now& now) const {
+  if (now.steady - last_message_ < silent_intervals * status_interval_) return;
+  throw PgError(fmt::format("the server has not answered for {} s",
+                            std::chrono::duration_cast<std::chrono::seconds>(now.steady - last_message_).count()),
+                "");
+}
+
+// A table that has left the publication is passed over without an error: only the catalog shows it. A renamed one
+// flows on by its oid and is none of this.
+// A table that has left the publication is passed over without an error: only the catalog shows it. One that has gone
+// by its name may have been renamed, and flows on by its oid.
+void Stream::probe(const Now& now) {
+  const auto catalog = probe_.turn(now.steady);
+  if (!catalog) return;
+  auto findings = examine(*catalog, config_);
+  std::erase_if(findings, [](const Finding& each) {
+    return each.subject != Finding::Subject::publication && each.subject != Finding::Subject::table;
+  });
+  const bool fine = std::all_of(findings.begin(), findings.end(), [](const Finding& each) {
+    return each.severity == Finding::Severity::ok || each.severity == Finding::Severity::warning;
+  });
+  observer_.metrics().catalog(*catalog, fine);
+  require_ready(findings);
+}
+
+TimePoint Stream::wake_at(const Now& now) const {
+  auto at = std::min({now.steady + std::chrono::milliseconds(250), relay_.status_due_at(), probe_.next_at()});
+  if (wants_input() && (more_buffered_ || read_at_ > now.steady)) at = std::min(at, read_at_);
+  return at;
+}
+
+void Stream::wait(const Now& now) {
+  const bool await_server = wants_input() && !more_buffered_ && read_at_ <= now.steady;
+  short server_events = await_server ? POLLIN : 0;
+  if (flush_pending_) server_events |= POLLOUT;
+  std::array<pollfd, 3> descriptors{
+      pollfd{.fd = sink_.event_fd(), .events = POLLIN, .revents = 0},
+      pollfd{.fd = server_events != 0 ? connection_.socket() : -1, .events = server_events, .revents = 0},
+      probe_.descriptor()};
+  loop_.wait(descriptors, wake_at(now));
+}
+
+StreamEnd Stream::run() {
+  for (;;) {
+    const auto now = EventLoop::now();
+    if (loop_.stop_requested() && !stop_by_) {
+      stop_by_ = now.steady + config_.shutdown.grace;
+      observer_.service().stopping();
+      observer_.enter(State::stopping, "reading on to the next Commit and waiting for acknowledgements");
+    }
+    if (wants_input() && now.steady >= read_at_) read(now);
+    if (!wants_input()) last_message_ = now.steady;
+    relay_.collect(now);
+    confirm(now);
+    if (stop_by_) {
+      if (!relay_.in_transaction() && relay_.drained()) return StreamEnd::drained;
+      if (now.steady >= *stop_by_) return StreamEnd::grace_over;
+    } else {
+      observer_.enter(relay_.wants_input() ? State::streaming : State::blocked);
+    }
+    check_silence(now);
+    probe(now);
+    wait(EventLoop::now());
+  }
+}
+
+}  // namespace outbox

@@ -1,0 +1,147 @@
+// What a configuration file says, as plain structs. Every default of the product stands here.
+//
+// load.h turns YAML into these; nothing here reads, checks or allocates on behalf of a server.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace outbox {
+
+// Where a value stands in its file, counted from 1; zero where it is built in.
+struct Mark {
+  int line = 0;
+  int column = 0;
+};
+
+// A key and value handed to a library as they are, such as a libpq keyword or a librdkafka property.
+struct Property {
+  std::string name;
+  std::string value;
+  Mark mark;
+};
+
+// Whether a command may make a thing that is missing. Only a typed `init` makes it under `never`.
+enum class CreatePolicy { never, if_missing };
+
+struct PublicationConfig {
+  std::string name = "outbox";
+  CreatePolicy create = CreatePolicy::never;
+};
+
+struct SlotConfig {
+  std::string name = "outbox";
+  CreatePolicy create = CreatePolicy::never;
+};
+
+struct SourceConfig {
+  std::string host;      // As libpq takes it: a name, a socket directory, or several with commas.
+  std::string port;      // As libpq takes it; empty for its default.
+  std::string database;  // Required.
+  std::string user;      // Empty for libpq's default.
+  std::string password;  // Empty for none; never logged.
+  std::string password_file;  // Read again at every connect, so that a rotated secret is picked up.
+  std::vector<Property> libpq;
+  PublicationConfig publication;
+  SlotConfig slot;
+};
+
+// Text with `${column}` in it: literal pieces and column references, in order.
+struct Template {
+  struct Piece {
+    enum class Kind { literal, column };
+    Kind kind;
+    std::string text;  // The literal, or the name between the braces.
+  };
+  std::vector<Piece> pieces;
+  Mark mark;
+};
+
+struct TableName {
+  std::string schema = "public";
+  std::string name = "outbox_events";
+};
+
+// The columns that carry an event's parts; only a table that names them otherwise sets these.
+struct ColumnNames {
+  std::string id = "id";
+  std::string aggregate_type = "aggregate_type";
+  std::string aggregate_id = "aggregate_id";
+  std::string event_type = "event_type";
+  std::string payload = "payload";
+};
+
+struct HeaderTemplate {
+  std::string name;
+  Template value;
+};
+
+struct RouteConfig {
+  Template topic;
+  Template key;
+  std::optional<Template> partition;    // Unset: chosen by the key.
+  std::vector<HeaderTemplate> headers;  // In the order of the file.
+};
+
+enum class NullKey { halt, send };
+enum class NullPayload { tombstone, empty, halt };
+
+struct OnNullConfig {
+  NullKey key = NullKey::halt;
+  NullPayload payload = NullPayload::tombstone;
+};
+
+struct OutboxConfig {
+  TableName table;
+  ColumnNames columns;
+  RouteConfig route;
+  OnNullConfig on_null;
+  Mark mark;
+};
+
+struct KafkaConfig {
+  std::vector<std::string> brokers;  // host:port, at least one.
+  std::vector<Property> properties;  // librdkafka's own names; secrets from `NAME_file` are read in.
+};
+
+struct StdoutConfig {};
+
+struct SinkConfig {
+  std::optional<KafkaConfig> kafka;  // Exactly one of these is set.
+  std::optional<StdoutConfig> stdout_lines;
+};
+
+struct HttpConfig {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 9464;
+  bool enabled = true;                      // `listen: off` switches the endpoint off.
+  std::chrono::milliseconds unready_after{30000};  // Oldest unacknowledged record.
+};
+
+enum class LogLevel { debug, info, warn, error };
+enum class LogFormat { text, json };
+
+struct LogConfig {
+  LogLevel level = LogLevel::info;
+  LogFormat format = LogFormat::text;
+};
+
+struct ShutdownConfig {
+  std::chrono::milliseconds grace{20000};
+};
+
+struct Config {
+  std::string file;  // As it was named, for messages.
+  SourceConfig source;
+  std::vector<OutboxConfig> outbox;  // At least one.
+  SinkConfig sink;
+  HttpConfig http;
+  LogConfig log;
+  ShutdownConfig shutdown;
+};
+
+}  // namespace outbox
