@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <thread>
 
 #include "cdc/exit_codes.h"
 
@@ -40,6 +42,18 @@ std::string to_json(const Status& status) {
   json["commit_to_ack_seconds"] = status.commit_to_ack_seconds;
   json["oldest_unacked_seconds"] = status.oldest_unacked_seconds;
   return json.dump() + "\n";
+}
+
+// Where a client on this machine finds what is bound to `host`.
+const char* reachable(const std::string& host) {
+  if (host == "0.0.0.0") return "127.0.0.1";
+  if (host == "::") return "::1";
+  return host.c_str();
+}
+
+mg_connection* connect_to(const HttpConfig& config) {
+  std::array<char, 256> error{};
+  return mg_connect_client(reachable(config.host), config.port, 0, error.data(), error.size());
 }
 
 // civetweb's initialisation is counted; one for the process is enough.
@@ -118,14 +132,26 @@ HttpEndpoint::HttpEndpoint(const HttpConfig& config, const StatusBoard& board, c
       server_.get());
 }
 
-HttpEndpoint::~HttpEndpoint() { mg_stop(server_->context); }
+HttpEndpoint::~HttpEndpoint() {
+  // civetweb looks whether it should stop when a connection comes, or else after a second or two: so one comes.
+  std::atomic<bool> stopped = false;
+  std::thread knocking([&] {
+    while (!stopped) {
+      if (auto* connection = connect_to(server_->config)) mg_close_connection(connection);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  mg_stop(server_->context);
+  stopped = true;
+  knocking.join();
+}
 
 std::string http_get(const HttpConfig& config, const char* path) {
   init_library();
   std::array<char, 256> error{};
-  const auto host = config.host == "0.0.0.0" || config.host == "::" ? std::string("127.0.0.1") : config.host;
-  mg_connection* connection = mg_download(host.c_str(), config.port, 0, error.data(), error.size(),
-                                          "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, host.c_str());
+  const char* host = reachable(config.host);
+  mg_connection* connection = mg_download(host, config.port, 0, error.data(), error.size(),
+                                          "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, host);
   if (connection == nullptr) return {};
   std::string body;
   std::array<char, 4096> piece{};

@@ -37,6 +37,12 @@ void Observer::turned(const Now& now) {
   if (now.steady >= next_publish_) publish(now);
 }
 
+TimePoint Observer::publish_due() const {
+  const bool news = status_.events_delivered != relay_.counts().records_delivered ||
+                    status_.flushed_lsn != relay_.flushed_lsn() || status_.confirmed_lsn != relay_.confirmed_lsn();
+  return news ? next_publish_ : TimePoint::max();
+}
+
 void Observer::publish(const Now& now) {
   next_publish_ = now.steady + std::chrono::milliseconds(100);
   const auto ages = relay_.take_ages();

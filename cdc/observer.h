@@ -23,6 +23,9 @@ class Observer {
   // The loop has turned: publishes what it sees, at most ten times a second.
   void turned(const Now& now);
 
+  // When turned() next has news to publish; far away where there are none.
+  TimePoint publish_due() const;
+
   const StatusBoard& board() const { return board_; }
   Metrics& metrics() { return metrics_; }
   ServiceNotify& service() { return service_; }

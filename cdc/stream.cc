@@ -108,7 +108,8 @@ void Stream::probe(const Now& now) {
 }
 
 TimePoint Stream::wake_at(const Now& now) const {
-  auto at = std::min({now.steady + std::chrono::milliseconds(250), relay_.status_due_at(), probe_.next_at()});
+  auto at = std::min({now.steady + std::chrono::milliseconds(250), relay_.status_due_at(), probe_.next_at(),
+                      observer_.publish_due()});
   if (wants_input() && (more_buffered_ || read_at_ > now.steady)) at = std::min(at, read_at_);
   return at;
 }

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -107,6 +109,16 @@ class Flags {
   std::vector<std::pair<std::string, std::string>> properties_;
 };
 
+// Not getrusage's ru_maxrss: that one also remembers the process that this one was forked from.
+inline std::int64_t peak_rss_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib;
+  }
+  return 0;
+}
+
 // One flat JSON object. Values are numbers, or text that needs no escaping.
 class JsonLine {
  public:
@@ -129,7 +141,7 @@ class JsonLine {
     };
     add("cpu_user_seconds", seconds(usage.ru_utime));
     add("cpu_system_seconds", seconds(usage.ru_stime));
-    return add("max_rss_kib", usage.ru_maxrss);
+    return add("max_rss_kib", peak_rss_kib());
   }
 
   void print() const { std::cout << '{' << out_.str() << '}' << std::endl; }

@@ -85,8 +85,7 @@ class Competitors:
         began = time.monotonic()
         with WalsenderMeter(self._outbox, slot) as walsender, \
                 started(command, stderr=subprocess.PIPE) as process:
-            cpu = CpuMeter(process.pid)
-            cpu._first = 0.0
+            cpu = CpuMeter(process.pid, from_its_start=True)
 
             def ended():
                 cpu.sample()

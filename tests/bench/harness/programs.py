@@ -71,11 +71,7 @@ def started(command, **popen):
 
 
 def cpu_seconds(pid):
-    """What all its threads used so far; the exited ones too. 0 once the process is gone.
-
-    The scheduler's own count, in nanoseconds, of each live thread would leave out ended threads;
-    /proc/PID/stat counts them, in ticks of 10 ms, which is fine for drains of seconds.
-    """
+    """What all its threads used so far, in ticks of 10 ms; 0 once the process is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -91,14 +87,16 @@ def peak_rss_mb(pid):
 
 
 class CpuMeter:
-    """CPU seconds of another process between two moments, even if that process ends in between.
+    """CPU seconds of another process since now, or since its own start.
 
-    Call `sample()` now and then while a process that may end is still there.
+    Call `sample()` now and then while a process that may end is still there. Without a pid it
+    measures nothing.
     """
 
-    def __init__(self, pid):
+    def __init__(self, pid, from_its_start=False):
         self._pid = pid
-        self._first = self._last = cpu_seconds(pid) if pid else 0.0
+        self._first = 0.0 if from_its_start or not pid else cpu_seconds(pid)
+        self._last = self._first
 
     def sample(self):
         if self._pid:

@@ -81,9 +81,7 @@ class RunningRelay:
         return float(found.group(1)) if found else 0.0
 
     def cpu_meter_from_start(self):
-        meter = CpuMeter(self.pid)
-        meter._first = 0.0
-        return meter
+        return CpuMeter(self.pid, from_its_start=True)
 
     def peak_rss_mb(self):
         return peak_rss_mb(self.pid)
