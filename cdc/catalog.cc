@@ -13,7 +13,10 @@ namespace {
 using Json = nlohmann::json;
 
 // Rows as JSON, so that columns which only newer servers have are simply absent on older ones. {slot},
-// {publication} and {tables} are literals.
+// {publication} and {tables} are literals; {schemas} is a query.
+//
+// Catalogs alone: pg_publication_tables and pg_partition_tree lock the tables themselves, and would wait behind a
+// migration that holds the outbox.
 constexpr const char* query_text = R"sql(
 SELECT json_build_object(
   'server_version', current_setting('server_version_num')::int,
@@ -35,8 +38,14 @@ SELECT json_build_object(
   'slot', (SELECT to_json(s) FROM pg_replication_slots s WHERE s.slot_name = {slot}),
   'publication', (SELECT to_json(p) FROM pg_publication p WHERE p.pubname = {publication}),
   'published_tables', (SELECT json_agg(x.name) FROM (
-     SELECT t.schemaname || '.' || t.tablename AS name FROM pg_publication_tables t
-     WHERE t.pubname = {publication} ORDER BY 1 LIMIT 20) x),
+     SELECT 'every table' AS name FROM pg_publication p WHERE p.pubname = {publication} AND p.puballtables
+     UNION ALL (SELECT tn.nspname || '.' || t.relname FROM pg_publication p
+       JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class t ON t.oid = r.prrelid
+       JOIN pg_namespace tn ON tn.oid = t.relnamespace
+       WHERE p.pubname = {publication} ORDER BY 1 LIMIT 20)
+     UNION ALL (SELECT 'every table of schema ' || tn.nspname FROM pg_publication p
+       JOIN pg_namespace tn ON tn.oid IN ({schemas})
+       WHERE p.pubname = {publication} ORDER BY 1 LIMIT 20)) x),
   'oldest_transaction', (SELECT json_build_object('pid', l.pid, 'application_name', a.application_name, 'state', a.state)
      FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
      WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.pid <> pg_backend_pid()
@@ -47,17 +56,23 @@ SELECT json_build_object(
          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
       'relations', to_json(tree.oids),
       'published', p.puballtables
-         OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = ANY (tree.oids))
-         OR EXISTS (SELECT FROM pg_publication_tables t JOIN pg_namespace tn ON tn.nspname = t.schemaname
-              JOIN pg_class tc ON tc.relnamespace = tn.oid AND tc.relname = t.tablename
-              WHERE t.pubname = p.pubname AND tc.oid = ANY (tree.oids))
+         OR EXISTS (SELECT FROM pg_class m WHERE (m.oid = ANY (tree.oids) OR NOT p.pubviaroot AND m.oid = ANY (above.oids))
+              AND (m.relnamespace IN ({schemas})
+                OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = m.oid)))
     ) ORDER BY w.ordinal)
     FROM (VALUES {tables}) AS w (ordinal, schema_name, table_name)
     LEFT JOIN pg_namespace n ON n.nspname = w.schema_name
     LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.table_name
     LEFT JOIN pg_publication p ON p.pubname = {publication}
-    LEFT JOIN LATERAL (SELECT array_agg(m.oid::bigint) AS oids
-      FROM (SELECT c.oid UNION SELECT f.relid FROM pg_partition_tree(c.oid) f) m) AS tree ON true)
+    LEFT JOIN LATERAL (
+      WITH RECURSIVE part (oid) AS (SELECT c.oid WHERE c.oid IS NOT NULL UNION
+        SELECT i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
+        JOIN pg_class k ON k.oid = i.inhrelid AND k.relispartition)
+      SELECT array_agg(part.oid::bigint) AS oids FROM part) AS tree ON true
+    LEFT JOIN LATERAL (
+      WITH RECURSIVE root (oid) AS (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = c.oid AND c.relispartition
+        UNION SELECT i.inhparent FROM root JOIN pg_inherits i ON i.inhrelid = root.oid)
+      SELECT array_agg(root.oid::bigint) AS oids FROM root) AS above ON true
 )::text)sql";
 
 std::string text_of(const Json& object, const char* key) {
@@ -126,7 +141,11 @@ RelationMap Catalog::relations() const {
   return map;
 }
 
-std::string catalog_query(const Config& config, const QuoteLiteral& literal) {
+std::string catalog_query(const Config& config, int server_version, const QuoteLiteral& literal) {
+  // Of publication `p`; PostgreSQL 14 publishes no schemas.
+  const char* schemas = server_version < 150000
+                            ? "SELECT NULL::oid WHERE false"
+                            : "SELECT s.pnnspid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid";
   std::string tables;
   for (std::size_t entry = 0; entry < config.outbox.size(); ++entry) {
     const auto& table = config.outbox[entry].table;
@@ -134,7 +153,8 @@ std::string catalog_query(const Config& config, const QuoteLiteral& literal) {
                           literal(table.name));
   }
   return fmt::format(fmt::runtime(query_text), fmt::arg("slot", literal(config.source.slot.name)),
-                     fmt::arg("publication", literal(config.source.publication.name)), fmt::arg("tables", tables));
+                     fmt::arg("publication", literal(config.source.publication.name)), fmt::arg("tables", tables),
+                     fmt::arg("schemas", schemas));
 }
 
 Catalog parse_catalog(const std::string& text) {

@@ -70,7 +70,7 @@ struct Catalog {
   std::optional<CatalogSlot> slot;
   std::optional<CatalogPublication> publication;
   std::vector<CatalogTable> tables;            // One an outbox entry.
-  std::vector<std::string> published_tables;   // schema.table, at most 20.
+  std::vector<std::string> published_tables;   // For people: schema.table, at most 20, or what is published as a whole.
   std::optional<OldestTransaction> oldest_transaction;
 
   RelationMap relations() const;
@@ -80,7 +80,7 @@ struct Catalog {
 using QuoteLiteral = std::function<std::string(const std::string&)>;
 
 // The text of the query. LOGIN REPLICATION may run it; it takes no lock that a table's writer could hold.
-std::string catalog_query(const Config& config, const QuoteLiteral& literal);
+std::string catalog_query(const Config& config, int server_version, const QuoteLiteral& literal);
 
 // Its one field. Throws std::runtime_error for text that is not its answer.
 Catalog parse_catalog(const std::string& json);

@@ -63,7 +63,7 @@ std::optional<Catalog> CatalogProbe::turn(TimePoint now) {
     events_ = state == PGRES_POLLING_WRITING ? POLLOUT : POLLIN;
     if (state != PGRES_POLLING_OK) return std::nullopt;
     connected_ = true;
-    const auto query = catalog_query(config_, [this](const std::string& text) {
+    const auto query = catalog_query(config_, PQserverVersion(connection_.get()), [this](const std::string& text) {
       const PgText quoted(PQescapeLiteral(connection_.get(), text.data(), text.size()));
       return std::string(quoted ? quoted.get() : "''");
     });

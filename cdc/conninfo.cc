@@ -13,11 +13,12 @@ namespace outbox {
 
 namespace {
 
-// Settings of a role or a database would otherwise change the text that pgoutput writes, and so the payload's bytes.
-// The last one bounds how long a slot stays taken behind a dead network.
+// Settings of a role or a database would otherwise change the text that pgoutput writes, and so the payload's bytes,
+// or keep back the warning that PostgreSQL 18 passes over a missing publication. The last one bounds how long a slot
+// stays taken behind a dead network.
 constexpr const char* pinned_settings =
     "-c datestyle=ISO,YMD -c intervalstyle=postgres -c timezone=UTC -c bytea_output=hex "
-    "-c extra_float_digits=1 -c wal_sender_timeout=30s";
+    "-c extra_float_digits=1 -c client_min_messages=warning -c wal_sender_timeout=30s";
 
 std::string read_password(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -66,6 +66,10 @@ ExitCode Daemon::run() {
       } catch (const HaltError& problem) {
         leave_stream();
         pause = on_halt(problem);
+      } catch (const HistoryChanged& change) {
+        leave_stream();
+        watermark_.reset();
+        pause = reconnect("other", fmt::format("{}; resuming from the slot's own position", change.what()));
       } catch (const ProtocolError& error) {
         leave_stream();
         pause = on_protocol_error(error);
@@ -78,6 +82,7 @@ ExitCode Daemon::run() {
       }
     }
   } catch (const StopRequested&) {
+    observer_.service().stopping();
     leave_stream();
     return stopped();
   }
@@ -102,6 +107,9 @@ ExitCode Daemon::run_stream() {
   Stream stream(config_, loop_, observer_, relay_, *sink_, connection, status_interval(catalog));
   try {
     return finish(connection, stream.run());
+  } catch (const HaltError&) {
+    confirm_acknowledged(connection);
+    throw;
   } catch (const PgError& error) {
     if (error.sqlstate() != sqlstate::undefined_object) throw;
     throw FatalError(
@@ -139,8 +147,9 @@ Catalog Daemon::take_slot(ReplicationConnection& connection, const SystemIdentit
     if (!catalog.slot->active) {
       check_watermark(catalog, identity);
       try {
-        connection.start(config_.source.slot.name, config_.source.publication.name,
-                         watermark_ ? watermark_->flushed : Lsn{}, in(connect_deadline));
+        const auto after = resume_after(*catalog.slot);
+        connection.start(config_.source.slot.name, config_.source.publication.name, after ? after->commit_lsn : Lsn{},
+                         in(connect_deadline));
         return catalog;
       } catch (const PgError& error) {
         if (error.sqlstate() != sqlstate::object_in_use) throw;
@@ -176,7 +185,8 @@ void Daemon::check_watermark(const Catalog& catalog, const SystemIdentity& ident
   if (catalog.slot->confirmed_flush_lsn > flushed) {
     throw FatalError(ExitCode::slot_lost,
                      fmt::format("replication slot \"{}\" was advanced from {} to {} by someone else: events committed "
-                                 "between the two were not sent. Send them again from the table, then start the relay",
+                                 "between the two were not sent, unless another relay sent them. Send them again from the table, then "
+                                 "start the relay",
                                  config_.source.slot.name, to_string(flushed),
                                  to_string(catalog.slot->confirmed_flush_lsn)));
   }
@@ -185,10 +195,11 @@ void Daemon::check_watermark(const Catalog& catalog, const SystemIdentity& ident
 void Daemon::start_relay(const Catalog& catalog) {
   if (!sink_) sink_ = make_sink_(config_);
   sink_->expect_topics(literal_topics(config_));
-  const auto position = std::max(catalog.slot->confirmed_flush_lsn, watermark_ ? watermark_->flushed : Lsn{});
+  const auto after = resume_after(*catalog.slot);
   relay_.start_stream(*sink_,
-                      {.position = position,
+                      {.position = after ? after->commit_lsn : catalog.slot->confirmed_flush_lsn,
                        .same_history = watermark_.has_value(),
+                       .resume_after = after,
                        .catalog = catalog.relations(),
                        .status_interval = status_interval(catalog)},
                       EventLoop::now());
@@ -196,12 +207,33 @@ void Daemon::start_relay(const Catalog& catalog) {
   stream_began_ = EventLoop::now().steady;
 }
 
-// The stream is over and its connection closed: takes the reports that still come, within a bound.
-void Daemon::leave_stream() {
-  if (!std::exchange(in_stream_, false)) return;
-  observer_.metrics().connected(false);
-  // Behind a refused record nothing more of its topic may leave.
-  const auto deadline = in(relay_.refused() > 0 ? seconds(0) : drain_bound);
+// PostgreSQL forgets confirmations when it crashes, and before 17 at every restart. What we delivered beyond the slot's
+// position is passed over by starting at its last transaction, which must come by again.
+std::optional<DeliveredTransaction> Daemon::resume_after(const CatalogSlot& slot) const {
+  const auto& last = relay_.last_delivered();
+  const bool forgotten = watermark_ && last && slot.confirmed_flush_lsn <= last->commit_lsn;
+  return forgotten ? last : std::nullopt;
+}
+
+// The stream of a halted relay is given up: what it has delivered is confirmed first, so that a stop while halted
+// repeats no more than it must.
+void Daemon::confirm_acknowledged(ReplicationConnection& connection) {
+  settle_reports();
+  if (relay_.flushed_lsn() <= relay_.confirmed_lsn()) return;
+  const auto now = EventLoop::now();
+  try {
+    connection.send(relay_.take_status(now, false), now.wall);
+    connection.end(in(seconds(1)));
+  } catch (const PgError& error) {
+    spdlog::debug("the last confirmation before the halt: {}", error.what());
+  }
+}
+
+// Nothing more is sent: takes the reports that still come, within a bound.
+void Daemon::settle_reports() {
+  // Behind a refused record nothing more of its topic may leave; and a stop has had its grace.
+  const bool at_once = relay_.refused() > 0 || loop_.stop_requested();
+  const auto deadline = in(at_once ? seconds(0) : drain_bound);
   try {
     relay_.settle(EventLoop::now());
     while (!relay_.all_reported() && EventLoop::now().steady < deadline) {
@@ -212,6 +244,13 @@ void Daemon::leave_stream() {
   } catch (const SinkBroken&) {
     // Said already, or about to be replaced: what it has not reported counts as not delivered.
   }
+}
+
+// The stream is over and its connection closed.
+void Daemon::leave_stream() {
+  if (!std::exchange(in_stream_, false)) return;
+  observer_.metrics().connected(false);
+  settle_reports();
   if (relay_.refused() > 0 || !relay_.all_reported()) sink_.reset();
   watermark_->flushed = relay_.flushed_lsn();
   const bool was_good = EventLoop::now().steady - stream_began_ > stream_counts_as_good;
@@ -221,7 +260,7 @@ void Daemon::leave_stream() {
 }
 
 ExitCode Daemon::finish(ReplicationConnection& connection, StreamEnd end) {
-  const auto deadline = in(std::min<milliseconds>(config_.shutdown.grace, seconds(5)));
+  const auto deadline = in(end == StreamEnd::drained ? milliseconds(5000) : milliseconds(500));
   const auto now = EventLoop::now();
   connection.send(relay_.take_status(now, false), now.wall);
   const bool landed = confirmed_by_server(connection, deadline);
@@ -259,7 +298,7 @@ bool Daemon::confirmed_by_server(ReplicationConnection& connection, TimePoint de
 }
 
 ExitCode Daemon::stopped() {
-  const bool clean = relay_.idle() && relay_.flushed_lsn() <= relay_.confirmed_lsn();
+  const bool clean = !relay_.sent_beyond_flushed() && relay_.flushed_lsn() <= relay_.confirmed_lsn();
   if (clean) {
     spdlog::info("stopped");
     return ExitCode::ok;

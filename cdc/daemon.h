@@ -45,8 +45,11 @@ class Daemon {
   void check_watermark(const Catalog& catalog, const SystemIdentity& identity);
   void stand_by(const CatalogSlot& slot);
   void start_relay(const Catalog& catalog);
+  std::optional<DeliveredTransaction> resume_after(const CatalogSlot& slot) const;
   ExitCode finish(ReplicationConnection& connection, StreamEnd end);
   bool confirmed_by_server(ReplicationConnection& connection, TimePoint deadline);
+  void confirm_acknowledged(ReplicationConnection& connection);
+  void settle_reports();
   void leave_stream();
   ExitCode stopped();
   std::chrono::milliseconds on_halt(const HaltError& problem);

@@ -10,6 +10,11 @@ class ProtocolError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The stream does not hold what an earlier one of this process delivered: the server has another history.
+class HistoryChanged : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // An event that cannot become a record, or that the sink refuses for good: the relay halts, keeps the slot and
 // tries again, since only a person can mend it.
 class HaltError : public std::runtime_error {

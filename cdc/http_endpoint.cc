@@ -106,9 +106,10 @@ HttpEndpoint::HttpEndpoint(const HttpConfig& config, const StatusBoard& board, c
     : server_(new Server{.config = config, .board = board, .metrics = metrics}) {
   init_library();
   const auto listen = address(config);
-  // Few threads, short requests, no files: what a scraper and a probe need.
+  // Short requests, no files: what a scraper and a probe need. A client that dawdles holds a thread until the timeout,
+  // so there are more of them than scrapers, and the timeout is short: sixty such clients delay a scrape by seconds.
   const std::array<const char*, 15> options{
-      "listening_ports",    listen.c_str(), "num_threads",       "4",  "request_timeout_ms",       "5000",
+      "listening_ports",    listen.c_str(), "num_threads",       "16", "request_timeout_ms",       "1000",
       "max_request_size",   "8192",         "enable_keep_alive", "no", "enable_directory_listing", "no",
       "linger_timeout_ms",  "100",          nullptr};
   mg_callbacks callbacks{};

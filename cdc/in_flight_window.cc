@@ -23,6 +23,8 @@ void InFlightWindow::remember() {
     const auto end = end_of(index);
     const auto known = std::clamp(oldest_out_, first, end);
     Remembered entry{.commit_lsn = transactions_[index].commit_lsn,
+                     .xid = transactions_[index].xid,
+                     .commit_time = transactions_[index].commit_time,
                      .delivered_prefix = known - first,
                      .delivered_beyond = {}};
     for (auto ticket = known; ticket < end; ++ticket) {
@@ -30,16 +32,19 @@ void InFlightWindow::remember() {
     }
     kept.push_back(std::move(entry));
   }
-  // A stream that broke off before it came to what an older one knew still leaves that to be found.
-  const auto last = kept.empty() ? flushed_ : kept.back().commit_lsn;
+  // A stream that broke off before it came to what an older one knew still leaves that to be found. The next
+  // transaction may commit at the very position where the last one ends.
+  const bool none_seen = kept.empty();
+  const auto last = none_seen ? flushed_ : kept.back().commit_lsn;
   for (auto& older : remembered_) {
-    const bool reached = older.commit_lsn <= last;
-    const bool part_of_open = !kept.empty() && older.commit_lsn == last && in_transaction_;
-    if (part_of_open && older.delivered_prefix + older.delivered_beyond.size() >
-                            kept.back().delivered_prefix + kept.back().delivered_beyond.size()) {
-      kept.back() = std::move(older);
-    } else if (!reached) {
+    const bool ahead = none_seen ? older.commit_lsn >= last : older.commit_lsn > last;
+    if (ahead) {
       kept.push_back(std::move(older));
+    } else if (in_transaction_ && older.commit_lsn == last) {
+      auto& open = kept.back();
+      for (auto ordinal = open.end(); ordinal < older.end(); ++ordinal) {
+        open.delivered_beyond.push_back(older.delivered(ordinal));
+      }
     }
   }
   remembered_ = std::move(kept);
@@ -63,7 +68,9 @@ void InFlightWindow::restart(Lsn start, bool same_history) {
 void InFlightWindow::open(Lsn commit_lsn, std::uint32_t xid, WallTime commit_time) {
   CHECK(!in_transaction_, "a transaction opens inside another");
   while (!remembered_.empty() && remembered_.front().commit_lsn < commit_lsn) remembered_.pop_front();
-  const bool known = !remembered_.empty() && remembered_.front().commit_lsn == commit_lsn;
+  // A server with another history may have another transaction at the same position.
+  const bool known = !remembered_.empty() && remembered_.front().commit_lsn == commit_lsn &&
+                     remembered_.front().xid == xid && remembered_.front().commit_time == commit_time;
   open_remembered_ = known ? &remembered_.front() : nullptr;
   transactions_.push_back({.commit_lsn = commit_lsn,
                            .end_lsn = {},
@@ -75,11 +82,7 @@ void InFlightWindow::open(Lsn commit_lsn, std::uint32_t xid, WallTime commit_tim
 
 bool InFlightWindow::delivered_before() const {
   if (open_remembered_ == nullptr) return false;
-  const auto ordinal = next_ticket_ - transactions_.back().first_ticket;
-  if (ordinal < open_remembered_->delivered_prefix) return true;
-  const auto beyond = ordinal - open_remembered_->delivered_prefix;
-  return beyond < open_remembered_->delivered_beyond.size() &&
-         open_remembered_->delivered_beyond[beyond];
+  return open_remembered_->delivered(next_ticket_ - transactions_.back().first_ticket);
 }
 
 std::uint64_t InFlightWindow::take_ticket() {
@@ -109,6 +112,7 @@ void InFlightWindow::mark_delivered(std::uint64_t ticket) {
 void InFlightWindow::committed(Lsn end_lsn) {
   CHECK(in_transaction_, "a commit without a transaction");
   in_transaction_ = false;
+  if (open_remembered_ != nullptr) remembered_.pop_front();  // All of it is known here again.
   open_remembered_ = nullptr;
   auto& transaction = transactions_.back();
   CHECK(end_lsn > transaction.commit_lsn, "a transaction that ends before its commit");
@@ -129,7 +133,9 @@ std::optional<DeliveredTransaction> InFlightWindow::pop_delivered() {
   if (open || end > oldest_out_) return std::nullopt;
   const auto& oldest = transactions_.front();
   CHECK(oldest.end_lsn >= flushed_, "a transaction older than what is flushed");
-  const DeliveredTransaction delivered{.end_lsn = oldest.end_lsn,
+  const DeliveredTransaction delivered{.commit_lsn = oldest.commit_lsn,
+                                       .end_lsn = oldest.end_lsn,
+                                       .xid = oldest.xid,
                                        .commit_time = oldest.commit_time,
                                        .records = end - oldest.first_ticket};
   flushed_ = oldest.end_lsn;
@@ -139,6 +145,15 @@ std::optional<DeliveredTransaction> InFlightWindow::pop_delivered() {
 
 void InFlightWindow::received_up_to(Lsn wal_end) {
   if (idle()) flushed_ = std::max(flushed_, wal_end);
+}
+
+bool InFlightWindow::sent_beyond_flushed() const {
+  if (!transactions_.empty() && transactions_.front().first_ticket < next_ticket_) return true;
+  return std::any_of(remembered_.begin(), remembered_.end(), [this](const Remembered& each) {
+    const auto& beyond = each.delivered_beyond;
+    const bool any = each.delivered_prefix > 0 || std::find(beyond.begin(), beyond.end(), true) != beyond.end();
+    return any && each.commit_lsn >= flushed_;
+  });
 }
 
 EventPosition InFlightWindow::describe(Ticket ticket) const {

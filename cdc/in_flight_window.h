@@ -24,7 +24,9 @@ struct EventPosition {
 
 // A transaction that has left the window: everything up to its end_lsn is delivered.
 struct DeliveredTransaction {
+  Lsn commit_lsn;
   Lsn end_lsn;
+  std::uint32_t xid = 0;
   WallTime commit_time;
   std::uint64_t records = 0;  // Zero where it only moves the position.
 };
@@ -43,6 +45,9 @@ class InFlightWindow {
 
   void open(Lsn commit_lsn, std::uint32_t xid, WallTime commit_time);
   bool in_transaction() const { return in_transaction_; }
+
+  // Whether an earlier stream delivered what has not come by again yet.
+  bool remembers_ahead() const { return !remembered_.empty(); }
 
   // Whether the next record of the open transaction was delivered in an earlier stream of the same history. The
   // caller then takes its ticket with record_skipped() and sends nothing.
@@ -67,6 +72,8 @@ class InFlightWindow {
 
   // Nothing is out and no transaction is open.
   bool idle() const { return !in_transaction_ && transactions_.empty(); }
+  // Something was sent that lies beyond flushed_lsn: another process, which knows the slot alone, sends it again.
+  bool sent_beyond_flushed() const;
   bool full() const { return next_ticket_ - oldest_out_ >= max_records_; }
   std::uint64_t records_out() const { return out_; }
   // Every ticket below oldest_out() is delivered; every ticket below end() has been given.
@@ -91,8 +98,15 @@ class InFlightWindow {
   // What an earlier stream knew of a transaction: which of its records were delivered.
   struct Remembered {
     Lsn commit_lsn;
+    std::uint32_t xid;
+    WallTime commit_time;
     std::uint64_t delivered_prefix;       // All ordinals below this.
     std::vector<bool> delivered_beyond;   // Ordinals from delivered_prefix on.
+
+    std::uint64_t end() const { return delivered_prefix + delivered_beyond.size(); }  // Nothing is known from here on.
+    bool delivered(std::uint64_t ordinal) const {
+      return ordinal < delivered_prefix || (ordinal < end() && delivered_beyond[ordinal - delivered_prefix]);
+    }
   };
 
   bool delivered(std::uint64_t ticket) const { return delivered_bits_[ticket % max_records_]; }

@@ -9,6 +9,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cdc/printable.h"
+
 namespace outbox {
 
 namespace {
@@ -24,6 +26,16 @@ class JsonString final : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonString>(); }
 };
 
+// %T: the message on one line.
+class PrintableText final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const auto text = printable({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableText>(); }
+};
+
 }  // namespace
 
 void start_logging() {
@@ -35,9 +47,10 @@ void start_logging() {
 void configure_logging(const LogConfig& config) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
   formatter->add_flag<JsonString>('J');
+  formatter->add_flag<PrintableText>('T');
   formatter->set_pattern(config.format == LogFormat::json
                              ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%J})"
-                             : "%Y-%m-%dT%H:%M:%S.%eZ %l %v");
+                             : "%Y-%m-%dT%H:%M:%S.%eZ %l %T");
   spdlog::set_formatter(std::move(formatter));
   switch (config.level) {
     case LogLevel::debug: spdlog::set_level(spdlog::level::debug); break;

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "cdc/printable.h"
+
 namespace outbox {
 
-void Observer::enter(State state, const std::string& reason) {
+void Observer::enter(State state, const std::string& given_reason) {
+  const auto reason = printable(given_reason);
   const bool changed = state != status_.state || reason != status_.reason;
   if (!changed) return;
   const bool still_halted = status_.state == State::halted && relay_.flushed_lsn() <= halted_at_;

@@ -20,7 +20,8 @@ std::string one_line(std::string text) {
 // language. The lines after the first of each error (LOCATION: …) are of no use to a person.
 PgError connect_error(const char* verbose_text) {
   std::string text(verbose_text);
-  static const std::regex code(R"(:\s+([0-9A-Z]{5}): )");
+  // Behind two blanks: FATAL itself is five capitals behind one.
+  static const std::regex code(R"(:  ([0-9A-Z]{5}): )");
   static const std::regex location(R"(\n(?:LOCATION|[A-Z]+):  [A-Za-z_]+, \S+:[0-9]+)");
   text = std::regex_replace(text, location, "");
   std::string sqlstate;

@@ -56,8 +56,6 @@ TupleValue decode_value(ByteReader& reader) {
   switch (kind) {
     case 'n':
       return {.state = TupleValue::State::null, .text = {}};
-    case 'u':
-      return {.state = TupleValue::State::unchanged_toast, .text = {}};
     case 't':
       return {.state = TupleValue::State::text, .text = reader.bytes(reader.u32())};
     default:

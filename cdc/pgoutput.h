@@ -39,16 +39,17 @@ struct Relation {
   std::vector<std::string> columns;
 };
 
-// One column of a row: three states, so that NULL is never an empty string.
+// One column of a row: two states, so that NULL is never an empty string.
 struct TupleValue {
-  enum class State : std::uint8_t { null, unchanged_toast, text };
+  enum class State : std::uint8_t { null, text };
   State state = State::null;
   std::string_view text;  // Points into the message.
 
   bool is_null() const { return state == State::null; }
 };
 
-// 'I': oid u32, 'N', TupleData: count u16, count × ('n' | 'u' | 't' length u32 bytes).
+// 'I': oid u32, 'N', TupleData: count u16, count × ('n' | 't' length u32 bytes). A value that is left out because it
+// did not change ('u') belongs to updates; taken for text it would empty a payload.
 struct Insert {
   Oid relation = 0;
   std::span<const TupleValue> values;  // Valid until the decoder is used again.

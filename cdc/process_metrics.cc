@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -35,8 +36,14 @@ double open_descriptors() {
   return count;
 }
 
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
 // Clock ticks after boot, field 22 of /proc/self/stat; the fields are counted from behind the command's name,
-// which may hold blanks.
+// which may hold blanks. /proc/stat has the time of the boot, but systemd's ProcSubset=pid hides it.
 double start_time_seconds() {
   std::ifstream stat_file("/proc/self/stat");
   std::string stat{std::istreambuf_iterator<char>(stat_file), {}};
@@ -45,12 +52,8 @@ double start_time_seconds() {
   std::istringstream fields(stat.substr(name_end + 1));
   std::string field;
   for (int number = 3; number <= 22; ++number) fields >> field;
-  std::ifstream boot_file("/proc/stat");
-  for (std::string line; std::getline(boot_file, line);) {
-    if (line.rfind("btime ", 0) != 0) continue;
-    return std::stod(line.substr(6)) + std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  }
-  return 0;
+  const double after_boot = std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME) + after_boot;
 }
 
 }  // namespace
@@ -71,7 +74,8 @@ std::string process_metrics() {
     out += metric("process_max_fds", "gauge", "Largest number of open file descriptors.",
                   static_cast<double>(limit.rlim_cur));
   }
-  if (const double start = start_time_seconds(); start > 0) {
+  static const double start = start_time_seconds();
+  if (start > 0) {
     out += metric("process_start_time_seconds", "gauge", "Unix time at which the process started.", start);
   }
   return out;

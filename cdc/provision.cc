@@ -33,8 +33,9 @@ std::string lock_holders(PgConnection& connection, const Config& config) {
 }  // namespace
 
 Catalog read_catalog(PgConnection& connection, const Config& config, TimePoint deadline) {
-  const auto result = connection.query(
-      catalog_query(config, [&](const std::string& text) { return connection.literal(text); }), deadline);
+  const auto result = connection.query(catalog_query(config, connection.server_version(),
+                                                     [&](const std::string& text) { return connection.literal(text); }),
+                                       deadline);
   return parse_catalog(PQgetvalue(result.get(), 0, 0));
 }
 

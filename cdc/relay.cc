@@ -22,6 +22,9 @@ void Relay::start_stream(Sink& sink, const StreamStart& start, Now now) {
   blocked_insert_.clear();
   refused_ = 0;
   received_ = start.position;
+  last_end_ = start.position;
+  resume_after_ = start.resume_after;
+  if (!start.same_history) last_delivered_.reset();
 }
 
 void Relay::receive(std::string_view copy_data, Now now) {
@@ -36,6 +39,7 @@ void Relay::receive(std::string_view copy_data, Now now) {
   const auto& keepalive = std::get<PrimaryKeepalive>(frame);
   ++counts_.keepalives;
   received_ = std::max(received_, keepalive.wal_end);
+  if (!window_.in_transaction()) check_history(keepalive.wal_end);
   // A quiet outbox on a busy database would otherwise pin WAL until the disk fills.
   window_.received_up_to(keepalive.wal_end);
   if (keepalive.reply_requested) schedule_.reply_requested();
@@ -66,18 +70,35 @@ void Relay::on_begin(const pgoutput::Begin& begin) {
   if (window_.in_transaction()) {
     throw ProtocolError("a transaction begins before the one before it has committed");
   }
+  const auto before = std::max(last_end_, flushed_lsn());
+  if (begin.final_lsn < before) {
+    throw ProtocolError(fmt::format("a transaction committed at {} after what ends at {}",
+                                    to_string(begin.final_lsn), to_string(before)));
+  }
+  const bool resumed = resume_after_ && begin.final_lsn == resume_after_->commit_lsn && begin.xid == resume_after_->xid &&
+                       begin.commit_time == resume_after_->commit_time;
+  if (!resumed && resume_after_) check_history(Lsn{resume_after_->commit_lsn.value + 1});
   begin_ = begin;
   window_.open(begin.final_lsn, begin.xid, begin.commit_time);
+}
+
+// A restored server has its old identity: only what it sends shows that it is another one.
+void Relay::check_history(Lsn passed) const {
+  if (!resume_after_ || passed <= resume_after_->commit_lsn) return;
+  throw HistoryChanged(fmt::format("the server's log does not hold the transaction {} committed at {}, which was delivered",
+                                   resume_after_->xid, to_string(resume_after_->commit_lsn)));
 }
 
 void Relay::on_commit(const pgoutput::Commit& commit) {
   if (!window_.in_transaction() || commit.commit_lsn != begin_.final_lsn) {
     throw ProtocolError(fmt::format("a Commit at {} that belongs to no Begin", to_string(commit.commit_lsn)));
   }
-  if (commit.end_lsn <= commit.commit_lsn || commit.end_lsn < flushed_lsn()) {
+  if (commit.end_lsn <= commit.commit_lsn) {
     throw ProtocolError(fmt::format("a Commit at {} that ends at {}", to_string(commit.commit_lsn),
                                     to_string(commit.end_lsn)));
   }
+  last_end_ = commit.end_lsn;
+  resume_after_.reset();
   received_ = std::max(received_, commit.end_lsn);
   window_.committed(commit.end_lsn);
 }
@@ -85,7 +106,8 @@ void Relay::on_commit(const pgoutput::Commit& commit) {
 void Relay::on_insert(const pgoutput::Insert& insert, std::string_view message, Now now) {
   if (!window_.in_transaction()) throw ProtocolError("an Insert outside a transaction");
   const auto event = decoder_.decode(insert);
-  if (window_.delivered_before()) {
+  const bool delivered_whole = resume_after_.has_value();
+  if (delivered_whole || window_.delivered_before()) {
     window_.record_skipped();
     ++counts_.records_suppressed;
     return;
@@ -108,6 +130,9 @@ void Relay::on_insert(const pgoutput::Insert& insert, std::string_view message, 
 void Relay::advance_flushed(Now now) {
   while (const auto delivered = window_.pop_delivered()) {
     if (delivered->records == 0) continue;
+    const bool again = last_delivered_ && delivered->commit_lsn <= last_delivered_->commit_lsn;
+    if (again) continue;
+    last_delivered_ = delivered;
     ++counts_.transactions_delivered;
     const std::chrono::duration<double> age = now.wall - delivered->commit_time;
     ages_.observe(age.count(), delivered->records);
@@ -116,7 +141,16 @@ void Relay::advance_flushed(Now now) {
 
 void Relay::settle(Now now) {
   reports_.clear();
-  sink_->collect(reports_);
+  try {
+    sink_->collect(reports_);
+  } catch (const SinkBroken&) {
+    take_reports(now);  // What it reported before it broke need not be sent again.
+    throw;
+  }
+  take_reports(now);
+}
+
+void Relay::take_reports(Now now) {
   for (const auto ticket : reports_.delivered) window_.record_delivered(ticket);
   counts_.records_delivered += reports_.delivered.size();
   counts_.records_failed += reports_.failed.size();

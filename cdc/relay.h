@@ -47,8 +47,11 @@ struct RelayCounts {
 
 // What a stream begins with.
 struct StreamStart {
-  Lsn position;               // The slot's confirmed position, or our own where that is further.
-  bool same_history = false;  // The server, timeline and slot are those of the stream before.
+  Lsn position;               // The slot's confirmed position, or where `resume_after` commits.
+  bool same_history = false;  // The server, timeline and slot are those of the stream before, as far as it shows.
+  // The last transaction that this process delivered, where the slot's position lies before it: the stream begins with
+  // it, and by its coming again shows that the history is the same. It is not sent again.
+  std::optional<DeliveredTransaction> resume_after = {};
   RelationMap catalog;
   std::chrono::milliseconds status_interval{10000};
 };
@@ -66,7 +69,7 @@ class Relay {
   // False while the sink or the window is full: stop reading, go on collecting and sending status updates.
   bool wants_input() const { return blocked_insert_.empty() && !window_.full(); }
 
-  // One CopyData message. Call only while wants_input(). Throws ProtocolError and HaltError.
+  // One CopyData message. Call only while wants_input(). Throws ProtocolError, HistoryChanged and HaltError.
   void receive(std::string_view copy_data, Now now);
 
   // Takes the sink's reports and sends the record that was held back. Throws HaltError for the first record that
@@ -86,12 +89,17 @@ class Relay {
   Lsn confirmed_lsn() const { return schedule_.confirmed(); }
   Lsn received_lsn() const { return received_; }
   bool in_transaction() const { return window_.in_transaction(); }
+  // Whether a process that stopped reading here would leave acknowledged records that cannot be confirmed.
+  bool stopping_repeats() const { return window_.in_transaction() || window_.remembers_ahead(); }
   // Every record that was sent has been reported, delivered or refused.
   bool all_reported() const { return window_.records_out() == refused_; }
   // And none is held back.
   bool drained() const { return blocked_insert_.empty() && all_reported(); }
   std::uint64_t refused() const { return refused_; }
   bool idle() const { return window_.idle(); }
+  bool sent_beyond_flushed() const { return window_.sent_beyond_flushed(); }
+  // The latest one with records that has left the window, of this history.
+  const std::optional<DeliveredTransaction>& last_delivered() const { return last_delivered_; }
   std::uint64_t records_in_flight() const { return window_.records_out(); }
   std::size_t transactions_in_flight() const { return window_.transactions(); }
   std::chrono::steady_clock::duration oldest_unacked_age(Now now);
@@ -106,6 +114,8 @@ class Relay {
   void on_begin(const pgoutput::Begin& begin);
   void on_commit(const pgoutput::Commit& commit);
   void on_insert(const pgoutput::Insert& insert, std::string_view message, Now now);
+  void take_reports(Now now);
+  void check_history(Lsn passed) const;
   void advance_flushed(Now now);
   [[noreturn]] void halt_on(const OutboxEvent& event, const std::string& problem) const;
   [[noreturn]] void halt_on(const DeliveryFailure& failure) const;
@@ -118,7 +128,10 @@ class Relay {
   SendTimes send_times_;
   Sink* sink_ = nullptr;
   Lsn received_;
+  Lsn last_end_;                // Of the last Commit of this stream: no later one lies below it.
   pgoutput::Begin begin_;       // Of the open transaction.
+  std::optional<DeliveredTransaction> resume_after_;    // Until it has come by again.
+  std::optional<DeliveredTransaction> last_delivered_;
   std::string blocked_insert_;  // The one message that the full sink did not take; empty for none.
   std::uint64_t refused_ = 0;   // Records of this stream that the sink refused for good.
   DeliveryReports reports_;     // Reused.

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "cdc/exit_codes.h"
+#include "cdc/preflight.h"
 
 namespace outbox {
 
@@ -36,7 +37,8 @@ void ReplicationConnection::start(const std::string& slot, const std::string& pu
                                   TimePoint deadline) {
   publication_ = publication;
   // publication_names is read as a list of identifiers: unquoted, PostgreSQL would fold the case.
-  const auto names = connection_.literal(connection_.identifier(publication));
+  // The replication grammar knows '' alone: the E'…' that libpq writes around a backslash is a syntax error there.
+  const auto names = quote_literal(connection_.identifier(publication));
   connection_.query(fmt::format("START_REPLICATION SLOT \"{}\" LOGICAL {} (proto_version '1', "
                                 "publication_names {})",
                                 slot, to_string(start), names),

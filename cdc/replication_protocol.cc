@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cdc/byte_reader.h"
 #include "cdc/errors.h"
 
@@ -18,7 +20,8 @@ void append_u64(std::string& out, std::uint64_t value) {
 }  // namespace
 
 WallTime from_postgres_time(std::int64_t microseconds) {
-  return postgres_epoch + std::chrono::microseconds(microseconds);
+  constexpr std::int64_t most = std::chrono::microseconds(std::chrono::years(100'000)).count();
+  return postgres_epoch + std::chrono::microseconds(std::clamp(microseconds, -most, most));
 }
 
 std::int64_t to_postgres_time(WallTime time) { return (time - postgres_epoch).count(); }

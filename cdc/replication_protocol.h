@@ -15,7 +15,8 @@ namespace outbox {
 
 using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
 
-// From the wire's microseconds since 2000-01-01, and back.
+// From the wire's microseconds since 2000-01-01, and back. A time beyond the calendar, which no commit has, becomes its
+// end, so that two times can always be subtracted.
 WallTime from_postgres_time(std::int64_t microseconds);
 std::int64_t to_postgres_time(WallTime time);
 

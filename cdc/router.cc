@@ -68,7 +68,7 @@ void Router::set_topic(const Route& route, const OutboxEvent& event) {
   if (const auto* null_column = route.topic.render(event.values, topic_)) {
     throw HaltError(fmt::format("its topic needs column \"{}\", which is NULL", *null_column));
   }
-  if (topic_ != valid_topic_) {
+  if (topic_.empty() || topic_ != valid_topic_) {
     if (const char* problem = topic_name_problem(topic_)) {
       throw HaltError(fmt::format("its topic \"{}\" is no name that Kafka takes: {}",
                                   std::string_view(topic_).substr(0, 260), problem));

@@ -18,7 +18,10 @@ void ServiceNotify::ready() {
 
 void ServiceNotify::status(const std::string& text) { sd_notify(0, ("STATUS=" + text).c_str()); }
 
-void ServiceNotify::stopping() { sd_notify(0, "STOPPING=1"); }
+void ServiceNotify::stopping() {
+  if (!stopping_sent_) sd_notify(0, "STOPPING=1");
+  stopping_sent_ = true;
+}
 
 void ServiceNotify::watchdog(TimePoint now) {
   if (watchdog_interval_.count() == 0 || now < next_watchdog_) return;

@@ -13,11 +13,12 @@ class ServiceNotify {
 
   void ready();                               // Once.
   void status(const std::string& text);       // One line for `systemctl status`.
-  void stopping();
+  void stopping();                            // Once.
   void watchdog(TimePoint now);               // The loop has turned; tells systemd as often as it asks.
 
  private:
   bool ready_sent_ = false;
+  bool stopping_sent_ = false;
   std::chrono::microseconds watchdog_interval_{0};  // Zero: not asked for.
   TimePoint next_watchdog_;
 };

@@ -12,13 +12,15 @@ namespace outbox {
 
 namespace {
 
-// The walsender writes every message by itself and wakes the reader for each. Under load an emptied socket is let
-// fill for a moment, which saves both sides most of those wake-ups; an idle one is read at once.
-constexpr std::size_t messages_under_load = 32;
-constexpr std::chrono::microseconds fill_time{1000};
+// The walsender writes every message by itself and wakes the reader for each, and the sink sends a batch as soon as it
+// is given a record. So an idle stream is read and passed on at once, and a busy one in bursts: the socket is emptied
+// every so often, before its buffer stops the walsender, and what has come in is passed on together.
+constexpr std::size_t messages_that_mean_load = 600;
+constexpr std::chrono::microseconds fill_gap{300};
+constexpr std::chrono::milliseconds burst_gap{20};
 
 // Reports and status updates get their turn after so many messages.
-constexpr std::size_t messages_a_turn = 512;
+constexpr std::size_t messages_a_turn = 8192;
 
 constexpr int silent_intervals = 3;
 
@@ -41,11 +43,25 @@ Stream::Stream(const Config& config, EventLoop& loop, Observer& observer, Relay&
       status_interval_(status_interval),
       last_message_(EventLoop::now().steady) {}
 
-bool Stream::wants_input() const {
-  return relay_.wants_input() && (!stop_by_ || relay_.in_transaction());
-}
+bool Stream::wants_input() const { return relay_.wants_input() && (!stop_by_ || relay_.stopping_repeats()); }
 
 void Stream::read(const Now& now) {
+  if (now.steady < burst_at_) {
+    connection_.fill();
+    read_at_ = std::min(now.steady + fill_gap, burst_at_);
+    return;
+  }
+  const auto messages = pass_on(now);
+  if (messages > 0) {
+    last_message_ = now.steady;
+    observer_.metrics().server_message(now.wall);
+  }
+  const bool busy = !more_buffered_ && messages >= messages_that_mean_load;
+  burst_at_ = busy ? now.steady + burst_gap : now.steady;
+  read_at_ = busy ? now.steady + fill_gap : now.steady;
+}
+
+std::size_t Stream::pass_on(const Now& now) {
   // With TLS one read more, for bytes that are decrypted already and that the socket does not show.
   const int fills_until_empty = connection_.encrypted() ? 2 : 1;
   int fills_in_vain = 0;
@@ -65,11 +81,7 @@ void Stream::read(const Now& now) {
       break;
     }
   }
-  if (messages > 0) {
-    last_message_ = now.steady;
-    observer_.metrics().server_message(now.wall);
-  }
-  if (!more_buffered_ && messages >= messages_under_load) read_at_ = now.steady + fill_time;
+  return messages;
 }
 
 void Stream::confirm(const Now& now) {
@@ -108,8 +120,8 @@ void Stream::probe(const Now& now) {
 }
 
 TimePoint Stream::wake_at(const Now& now) const {
-  auto at = std::min({now.steady + std::chrono::milliseconds(250), relay_.status_due_at(), probe_.next_at(),
-                      observer_.publish_due()});
+  auto at = std::min(
+      {now.steady + std::chrono::milliseconds(250), relay_.status_due_at(), probe_.next_at(), observer_.publish_due()});
   if (wants_input() && (more_buffered_ || read_at_ > now.steady)) at = std::min(at, read_at_);
   return at;
 }
@@ -118,8 +130,10 @@ void Stream::wait(const Now& now) {
   const bool await_server = wants_input() && !more_buffered_ && read_at_ <= now.steady;
   short server_events = await_server ? POLLIN : 0;
   if (flush_pending_) server_events |= POLLOUT;
+  // In a burst the reports wait for its end too, unless they are what reading waits for.
+  const bool in_burst = wants_input() && now.steady < burst_at_;
   std::array<pollfd, 3> descriptors{
-      pollfd{.fd = sink_.event_fd(), .events = POLLIN, .revents = 0},
+      pollfd{.fd = in_burst ? -1 : sink_.event_fd(), .events = POLLIN, .revents = 0},
       pollfd{.fd = server_events != 0 ? connection_.socket() : -1, .events = server_events, .revents = 0},
       probe_.descriptor()};
   loop_.wait(descriptors, wake_at(now));
@@ -135,10 +149,14 @@ StreamEnd Stream::run() {
     }
     if (wants_input() && now.steady >= read_at_) read(now);
     if (!wants_input()) last_message_ = now.steady;
+    if (now.steady < burst_at_ && wants_input() && !stop_by_) {
+      wait(now);
+      continue;
+    }
     relay_.collect(now);
     confirm(now);
     if (stop_by_) {
-      if (!relay_.in_transaction() && relay_.drained()) return StreamEnd::drained;
+      if (!relay_.stopping_repeats() && relay_.drained()) return StreamEnd::drained;
       if (now.steady >= *stop_by_) return StreamEnd::grace_over;
     } else {
       observer_.enter(relay_.wants_input() ? State::streaming : State::blocked);

@@ -27,6 +27,7 @@ class Stream {
 
  private:
   void read(const Now& now);
+  std::size_t pass_on(const Now& now);  // Returns how many messages.
   void confirm(const Now& now);
   void check_silence(const Now& now) const;
   void probe(const Now& now);
@@ -46,7 +47,8 @@ class Stream {
   std::optional<TimePoint> stop_by_;  // Set once a signal has asked to stop.
   bool more_buffered_ = false;        // libpq may hold a whole message that no descriptor shows.
   bool flush_pending_ = false;
-  TimePoint read_at_;       // Do not read before: the socket is let fill.
+  TimePoint read_at_;       // Do not read before.
+  TimePoint burst_at_;      // Until then what is read stays in libpq's buffer.
   TimePoint last_message_;  // From the server, or since when we have wanted one.
 };
 

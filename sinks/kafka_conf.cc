@@ -28,8 +28,8 @@ constexpr std::array guarantee{
 // Ours where librdkafka's are meant for something else. A file may change each.
 constexpr std::array defaults{
     Setting{"client.id", "outbox-relay"},
-    // Records wait for company only as long as the loop needs to hand over what it has read.
-    Setting{"linger.ms", "0.5"},
+    // The loop hands over in bursts when there is something to batch; a lone record need not wait.
+    Setting{"linger.ms", "0"},
     // Together with the payloads these bound the memory; librdkafka's own bound is a gigabyte.
     Setting{"queue.buffering.max.messages", "10000"},
     Setting{"queue.buffering.max.kbytes", "8192"},

@@ -13,7 +13,7 @@ build=(g++ cmake ninja-build pkg-config
   libcivetweb-dev libsystemd-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev)
 postgresql=(postgresql-15 postgresql-client-15 python3 python3-psycopg2 curl)
 kafka=(openjdk-17-jre-headless maven python3-confluent-kafka)
-tests=(openjdk-17-jdk-headless python3-pytest python3-yaml xz-utils unzip prometheus systemd
+tests=(openjdk-17-jdk-headless python3-pytest python3-yaml xz-utils unzip prometheus systemd pgbouncer
   clang-14 clang-format-14 libclang-rt-14-dev)
 
 case "${1:-}" in
@@ -84,7 +84,9 @@ fi
 
 "${install[@]}" "${missing[@]}" >/dev/null
 
-# Only promtool is wanted; the package also enables its daemon for the next boot.
-if [[ " ${missing[*]} " == *" prometheus "* ]] && command -v systemctl >/dev/null; then
-  "${as_root[@]}" systemctl --quiet disable prometheus.service
-fi
+# Only promtool and the pgbouncer program are wanted; the packages also enable daemons for the next boot.
+for package in prometheus pgbouncer; do
+  if [[ " ${missing[*]} " == *" $package "* ]] && command -v systemctl >/dev/null; then
+    "${as_root[@]}" systemctl --quiet disable "$package.service"
+  fi
+done
