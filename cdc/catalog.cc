@@ -72,7 +72,7 @@ SELECT json_build_object(
     LEFT JOIN LATERAL (
       WITH RECURSIVE root (oid) AS (SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = c.oid AND c.relispartition
         UNION SELECT i.inhparent FROM root JOIN pg_inherits i ON i.inhrelid = root.oid)
-      SELECT array_agg(root.oid::bigint) AS oids FROM root) AS above ON true
+      SELECT array_agg(root.oid::bigint) AS oids FROM root) AS above ON true)
 )::text)sql";
 
 std::string text_of(const Json& object, const char* key) {
@@ -179,14 +179,14 @@ Catalog parse_catalog(const std::string& text) {
                   .tables = {},
                   .published_tables = list_of<std::string>(json, "published_tables"),
                   .oldest_transaction = {}};
-  if (json["slot"].is_object()) catalog.slot = parse_slot(json["slot"]);
-  if (const auto& row = json["publication"]; row.is_object()) {
+  if (const auto& row = json.at("slot"); row.is_object()) catalog.slot = parse_slot(row);
+  if (const auto& row = json.at("publication"); row.is_object()) {
     catalog.publication = CatalogPublication{.inserts = truth_of(row, "pubinsert"),
                                              .updates = truth_of(row, "pubupdate"),
                                              .deletes = truth_of(row, "pubdelete"),
                                              .truncates = truth_of(row, "pubtruncate")};
   }
-  if (const auto& row = json["oldest_transaction"]; row.is_object()) {
+  if (const auto& row = json.at("oldest_transaction"); row.is_object()) {
     catalog.oldest_transaction = OldestTransaction{.pid = number_of(row, "pid"),
                                                    .application_name = text_of(row, "application_name"),
                                                    .state = text_of(row, "state")};

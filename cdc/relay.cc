@@ -168,7 +168,8 @@ void Relay::collect(Now now) {
 }
 
 StandbyStatusUpdate Relay::take_status(Now now, bool reply_requested) {
-  const auto flushed = flushed_lsn();
+  // Until the history has shown itself the same, even the position we start at may be beyond what was delivered of it.
+  const auto flushed = resume_after_ ? Lsn{} : flushed_lsn();
   schedule_.sent(now.steady, flushed);
   ++counts_.status_updates;
   return {.written = std::max(received_, flushed),

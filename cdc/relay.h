@@ -90,7 +90,9 @@ class Relay {
   Lsn received_lsn() const { return received_; }
   bool in_transaction() const { return window_.in_transaction(); }
   // Whether a process that stopped reading here would leave acknowledged records that cannot be confirmed.
-  bool stopping_repeats() const { return window_.in_transaction() || window_.remembers_ahead(); }
+  bool stopping_repeats() const {
+    return window_.in_transaction() || window_.remembers_ahead() || resume_after_.has_value();
+  }
   // Every record that was sent has been reported, delivered or refused.
   bool all_reported() const { return window_.records_out() == refused_; }
   // And none is held back.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "cdc/errors.h"
 #include "cdc/preflight.h"
@@ -45,20 +46,22 @@ Stream::Stream(const Config& config, EventLoop& loop, Observer& observer, Relay&
 
 bool Stream::wants_input() const { return relay_.wants_input() && (!stop_by_ || relay_.stopping_repeats()); }
 
-void Stream::read(const Now& now) {
-  if (now.steady < burst_at_) {
-    connection_.fill();
-    read_at_ = std::min(now.steady + fill_gap, burst_at_);
-    return;
-  }
+void Stream::read() {
+  if (busy_) gather_burst(EventLoop::now().steady + burst_gap);
+  const auto now = EventLoop::now();
   const auto messages = pass_on(now);
-  if (messages > 0) {
-    last_message_ = now.steady;
-    observer_.metrics().server_message(now.wall);
+  busy_ = !more_buffered_ && messages >= messages_that_mean_load;
+  if (messages == 0) return;
+  last_message_ = now.steady;
+  observer_.metrics().server_message(now.wall);
+}
+
+// Sleeps without the event loop, whose turn would cost more than each read: nothing that it sees cannot wait so long.
+void Stream::gather_burst(TimePoint until) {
+  while (std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(fill_gap);
+    connection_.fill();
   }
-  const bool busy = !more_buffered_ && messages >= messages_that_mean_load;
-  burst_at_ = busy ? now.steady + burst_gap : now.steady;
-  read_at_ = busy ? now.steady + fill_gap : now.steady;
 }
 
 std::size_t Stream::pass_on(const Now& now) {
@@ -122,18 +125,15 @@ void Stream::probe(const Now& now) {
 TimePoint Stream::wake_at(const Now& now) const {
   auto at = std::min(
       {now.steady + std::chrono::milliseconds(250), relay_.status_due_at(), probe_.next_at(), observer_.publish_due()});
-  if (wants_input() && (more_buffered_ || read_at_ > now.steady)) at = std::min(at, read_at_);
+  if (wants_input() && (more_buffered_ || busy_)) at = now.steady;
   return at;
 }
 
 void Stream::wait(const Now& now) {
-  const bool await_server = wants_input() && !more_buffered_ && read_at_ <= now.steady;
-  short server_events = await_server ? POLLIN : 0;
+  short server_events = wants_input() && !more_buffered_ ? POLLIN : 0;
   if (flush_pending_) server_events |= POLLOUT;
-  // In a burst the reports wait for its end too, unless they are what reading waits for.
-  const bool in_burst = wants_input() && now.steady < burst_at_;
   std::array<pollfd, 3> descriptors{
-      pollfd{.fd = in_burst ? -1 : sink_.event_fd(), .events = POLLIN, .revents = 0},
+      pollfd{.fd = sink_.event_fd(), .events = POLLIN, .revents = 0},
       pollfd{.fd = server_events != 0 ? connection_.socket() : -1, .events = server_events, .revents = 0},
       probe_.descriptor()};
   loop_.wait(descriptors, wake_at(now));
@@ -147,12 +147,8 @@ StreamEnd Stream::run() {
       observer_.service().stopping();
       observer_.enter(State::stopping, "reading on to the next Commit and waiting for acknowledgements");
     }
-    if (wants_input() && now.steady >= read_at_) read(now);
+    if (wants_input()) read();
     if (!wants_input()) last_message_ = now.steady;
-    if (now.steady < burst_at_ && wants_input() && !stop_by_) {
-      wait(now);
-      continue;
-    }
     relay_.collect(now);
     confirm(now);
     if (stop_by_) {

@@ -26,7 +26,8 @@ class Stream {
   StreamEnd run();
 
  private:
-  void read(const Now& now);
+  void read();
+  void gather_burst(TimePoint until);
   std::size_t pass_on(const Now& now);  // Returns how many messages.
   void confirm(const Now& now);
   void check_silence(const Now& now) const;
@@ -47,8 +48,7 @@ class Stream {
   std::optional<TimePoint> stop_by_;  // Set once a signal has asked to stop.
   bool more_buffered_ = false;        // libpq may hold a whole message that no descriptor shows.
   bool flush_pending_ = false;
-  TimePoint read_at_;       // Do not read before.
-  TimePoint burst_at_;      // Until then what is read stays in libpq's buffer.
+  bool busy_ = false;       // Messages come faster than it pays to pass on one by one.
   TimePoint last_message_;  // From the server, or since when we have wanted one.
 };
 

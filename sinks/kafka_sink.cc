@@ -144,12 +144,20 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
   return SendResult::accepted;
 }
 
+void KafkaSink::throw_if_fatal() const {
+  std::array<char, 512> text{};
+  const auto code = rd_kafka_fatal_error(producer_.get(), text.data(), text.size());
+  if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+  throw SinkBroken(fmt::format("Kafka producer: {}: {}", reason_for(code), text.data()));
+}
+
 void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& reports) {
   const auto ticket = from_opaque(message->_private);
   if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
     reports.delivered.push_back(ticket);
     return;
   }
+  throw_if_fatal();  // The producer's end, not a fault of this record.
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
   reports.failed.push_back({.ticket = ticket,
                             .topic = name,
@@ -163,11 +171,7 @@ void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
       while (const auto* message = rd_kafka_event_message_next(event)) take_report(message, reports);
       return;
     case RD_KAFKA_EVENT_ERROR:
-      if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL) {
-        std::array<char, 512> text{};
-        const auto code = rd_kafka_fatal_error(producer_.get(), text.data(), text.size());
-        throw SinkBroken(fmt::format("Kafka producer: {}: {}", reason_for(code), text.data()));
-      }
+      if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL) throw_if_fatal();
       log_(4, fmt::format("Kafka: {}: {}", rd_kafka_err2name(rd_kafka_event_error(event)),
                           rd_kafka_event_error_string(event)));
       return;
@@ -188,6 +192,7 @@ void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
 void KafkaSink::collect(DeliveryReports& reports) {
   std::uint64_t wakeups = 0;
   (void)!read(event_fd_, &wakeups, sizeof wakeups);
+  if (!refused_at_once_.empty()) throw_if_fatal();
   for (auto& failure : refused_at_once_) reports.failed.push_back(std::move(failure));
   refused_at_once_.clear();
   while (const KafkaEvent event{rd_kafka_queue_poll(queue_.get(), 0)}) {

@@ -34,6 +34,7 @@ class KafkaSink final : public Sink {
  private:
   rd_kafka_topic_t* topic(std::string_view name);
   void take_event(rd_kafka_event_t* event, DeliveryReports& reports);
+  void throw_if_fatal() const;
   void take_report(const rd_kafka_message_t* message, DeliveryReports& reports);
 
   struct TextHash {

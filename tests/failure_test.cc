@@ -49,9 +49,15 @@ TEST(Failure, WhatOnlyAPersonCanMendSaysWhatToDo) {
 }
 
 TEST(ExitCodes, AreTheOnesOfTheTable) {
-  const std::vector<int> codes{to_int(ExitCode::ok),          to_int(ExitCode::usage),      to_int(ExitCode::slot_lost),
-                               to_int(ExitCode::missing),     to_int(ExitCode::unavailable), to_int(ExitCode::internal),
-                               to_int(ExitCode::drain_incomplete), to_int(ExitCode::protocol), to_int(ExitCode::permission),
+  const std::vector<int> codes{to_int(ExitCode::ok),
+                               to_int(ExitCode::usage),
+                               to_int(ExitCode::slot_lost),
+                               to_int(ExitCode::missing),
+                               to_int(ExitCode::unavailable),
+                               to_int(ExitCode::internal),
+                               to_int(ExitCode::drain_incomplete),
+                               to_int(ExitCode::protocol),
+                               to_int(ExitCode::permission),
                                to_int(ExitCode::config)};
   EXPECT_EQ(codes, (std::vector<int>{0, 64, 65, 66, 69, 70, 75, 76, 77, 78}));
 }
@@ -73,7 +79,8 @@ TEST(Readiness, StreamingBlockedAndStandbyAreReady) {
 TEST(Readiness, EveryOtherStateIsUnreadyAndSaysWhy) {
   for (const auto state : {State::starting, State::halted, State::stopping}) {
     EXPECT_EQ(unready_reason(status_of(state), milliseconds(30000)), to_string(state));
-    EXPECT_EQ(unready_reason(status_of(state, 0, "because"), milliseconds(30000)), std::string(to_string(state)) + ": because");
+    EXPECT_EQ(unready_reason(status_of(state, 0, "because"), milliseconds(30000)),
+              std::string(to_string(state)) + ": because");
   }
 }
 

@@ -37,10 +37,18 @@ std::string damaged(std::string bytes, std::mt19937& random) {
   for (auto count = 1 + random() % 8; count > 0 && !bytes.empty(); --count) {
     const auto at = random() % bytes.size();
     switch (random() % 4) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 1: bytes.erase(at, 1 + random() % 16); break;
-      case 2: bytes.insert(at, bytes.substr(random() % bytes.size(), 1 + random() % 64)); break;
-      default: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes.erase(at, 1 + random() % 16);
+        break;
+      case 2:
+        bytes.insert(at, bytes.substr(random() % bytes.size(), 1 + random() % 64));
+        break;
+      default:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+        break;
     }
   }
   return bytes;

@@ -32,7 +32,8 @@ class KafkaErrors : public MockKafkaTest {
     rd_kafka_get_err_descs(&descriptions, &count);
     std::vector<rd_kafka_resp_err_t> codes;
     for (std::size_t index = 0; index < count; ++index) {
-      if (descriptions[index].desc != nullptr && descriptions[index].code > 0) codes.push_back(descriptions[index].code);
+      if (descriptions[index].desc != nullptr && descriptions[index].code > 0)
+        codes.push_back(descriptions[index].code);
     }
     return codes;
   }
@@ -91,7 +92,8 @@ TEST_F(KafkaErrors, AFatalErrorBreaksTheSinkAndFailsNoRecord) {
 
 TEST_F(KafkaErrors, EveryRemedySaysWhatToDoAndNamesTheTopic) {
   EXPECT_NE(remedy_for(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, "orders").find("--topic orders"), std::string::npos);
-  EXPECT_NE(remedy_for(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, "orders").find("--topic orders"), std::string::npos);
+  EXPECT_NE(remedy_for(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, "orders").find("--topic orders"),
+            std::string::npos);
   for (const auto code : broker_codes()) EXPECT_NE(remedy_for(code, "orders"), "") << rd_kafka_err2name(code);
 }
 

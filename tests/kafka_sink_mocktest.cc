@@ -1,17 +1,16 @@
 // Claims about the Kafka sink's contract: what arrives, back-pressure, one report a record, a prompt end.
 #include "sinks/kafka_sink.h"
-
 #include "tests/mock_kafka.h"
 
 namespace outbox {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 Record record_of(std::string_view key, std::string_view value) {
   return {.topic = "t", .key = key, .value = value, .headers = {}, .partition = 0};
@@ -23,7 +22,8 @@ TEST_F(MockKafkaTest, TellsNullKeyAndTombstoneFromEmptyText) {
   sink->send({.topic = "t", .key = {}, .value = "{}", .headers = {}, .partition = 0}, Ticket{0});
   sink->send({.topic = "t", .key = "k", .value = {}, .headers = {}, .partition = 0}, Ticket{1});
   sink->send({.topic = "t", .key = "", .value = "", .headers = {}, .partition = 0}, Ticket{2});
-  sink->send({.topic = "t", .key = std::string_view(), .value = std::string_view(), .headers = {}, .partition = 0}, Ticket{3});
+  sink->send({.topic = "t", .key = std::string_view(), .value = std::string_view(), .headers = {}, .partition = 0},
+             Ticket{3});
   collect(*sink, reports, 4);
   EXPECT_THAT(reports.failed, IsEmpty());
   EXPECT_THAT(consume("t", 4), ElementsAre("@0[NULL]='{}'", "@0['k']=NULL", "@0['']=''", "@0['']=''"));
@@ -86,8 +86,8 @@ TEST_F(MockKafkaTest, ABurstBeyondTheQueueIsBackPressureAndEveryRecordIsReported
 }
 
 TEST_F(MockKafkaTest, AnOutageIsBackPressureAndLosesNothing) {
-  const auto sink = make_sink({{"queue.buffering.max.messages", "100"}, {"reconnect.backoff.ms", "10"},
-                               {"reconnect.backoff.max.ms", "50"}});
+  const auto sink = make_sink(
+      {{"queue.buffering.max.messages", "100"}, {"reconnect.backoff.ms", "10"}, {"reconnect.backoff.max.ms", "50"}});
   DeliveryReports reports;
   sink->send(record_of("k", "before"), Ticket{0});
   collect(*sink, reports, 1);
@@ -121,7 +121,8 @@ TEST_F(MockKafkaTest, ARecordThatIsTooLargeAtOnceIsReportedAsFailed) {
 
 TEST_F(MockKafkaTest, ATopicThatIsNotThereFailsAndSaysHowToCreateIt) {
   set_topic_error("missing", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
-  const auto sink = make_sink({{"topic.metadata.propagation.max.ms", "100"}, {"topic.metadata.refresh.fast.interval.ms", "50"}});
+  const auto sink =
+      make_sink({{"topic.metadata.propagation.max.ms", "100"}, {"topic.metadata.refresh.fast.interval.ms", "50"}});
   DeliveryReports reports;
   sink->send({.topic = "missing", .key = "k", .value = "{}", .headers = {}, .partition = {}}, Ticket{0});
   collect(*sink, reports, 1);

@@ -46,7 +46,9 @@ class MockKafkaTest : public testing::Test {
   void set_topic_error(const char* topic, rd_kafka_resp_err_t code) {
     rd_kafka_mock_topic_set_error(cluster_, topic, code);
   }
-  void set_broker_up(bool up) { up ? rd_kafka_mock_broker_set_up(cluster_, 1) : rd_kafka_mock_broker_set_down(cluster_, 1); }
+  void set_broker_up(bool up) {
+    up ? rd_kafka_mock_broker_set_up(cluster_, 1) : rd_kafka_mock_broker_set_down(cluster_, 1);
+  }
   void set_round_trip(std::chrono::milliseconds time) {
     rd_kafka_mock_broker_set_rtt(cluster_, 1, static_cast<int>(time.count()));
   }
@@ -118,8 +120,8 @@ class MockKafkaTest : public testing::Test {
     const char* name = nullptr;
     const void* value = nullptr;
     std::size_t size = 0;
-    for (std::size_t index = 0; headers != nullptr && rd_kafka_header_get_all(headers, index, &name, &value, &size) == 0;
-         ++index) {
+    for (std::size_t index = 0;
+         headers != nullptr && rd_kafka_header_get_all(headers, index, &name, &value, &size) == 0; ++index) {
       out += fmt::format("{{{}:{}}}", name, std::string(static_cast<const char*>(value), size));
     }
     return out + "=" + text(message->payload, message->len);

@@ -36,7 +36,8 @@ std::string refusal(std::string_view message) {
 
 std::vector<std::string> shown(const Insert& insert) {
   std::vector<std::string> values;
-  for (const auto& value : insert.values) values.push_back(value.is_null() ? "NULL" : "'" + std::string(value.text) + "'");
+  for (const auto& value : insert.values)
+    values.push_back(value.is_null() ? "NULL" : "'" + std::string(value.text) + "'");
   return values;
 }
 
@@ -104,9 +105,10 @@ TEST(Pgoutput, SkipsEveryMessageThatCarriesNoEvent) {
 }
 
 TEST(Pgoutput, NamesAMessageThatProtoVersion1DoesNotSend) {
-  const std::map<char, std::string> names{{'S', "Stream Start"},  {'E', "Stream Stop"},     {'c', "Stream Commit"},
-                                          {'A', "Stream Abort"},  {'b', "Begin Prepare"},   {'P', "Prepare"},
-                                          {'K', "Commit Prepared"}, {'r', "Rollback Prepared"}, {'p', "Stream Prepare"}};
+  const std::map<char, std::string> names{
+      {'S', "Stream Start"},    {'E', "Stream Stop"},       {'c', "Stream Commit"},
+      {'A', "Stream Abort"},    {'b', "Begin Prepare"},     {'P', "Prepare"},
+      {'K', "Commit Prepared"}, {'r', "Rollback Prepared"}, {'p', "Stream Prepare"}};
   for (const auto& [tag, name] : names) EXPECT_THAT(refusal(std::string(1, tag)), HasSubstr(name + " ('"));
 }
 
@@ -135,7 +137,8 @@ TEST(Pgoutput, RefusesAnInsertWithAValueLeftOut) {
 }
 
 TEST(Pgoutput, AClaimedLengthBeyondTheMessageIsRefused) {
-  const auto message = "I" + wire::integer(oid, 4) + "N" + wire::integer(1, 2) + "t" + wire::integer(0xffffffff, 4) + "x";
+  const auto message =
+      "I" + wire::integer(oid, 4) + "N" + wire::integer(1, 2) + "t" + wire::integer(0xffffffff, 4) + "x";
   EXPECT_THAT(refusal(message), HasSubstr("cut short"));
 }
 
@@ -146,7 +149,8 @@ std::vector<std::string> captured(int version) {
   std::string position, hex;
   while (file >> position >> hex) {
     std::string& message = messages.emplace_back();
-    for (std::size_t at = 0; at < hex.size(); at += 2) message.push_back(static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16)));
+    for (std::size_t at = 0; at < hex.size(); at += 2)
+      message.push_back(static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16)));
   }
   return messages;
 }

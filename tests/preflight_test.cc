@@ -110,7 +110,8 @@ TEST_F(PreflightTest, AMissingPublicationGetsTheStatement) {
 
 TEST_F(PreflightTest, APublicationWithoutInsertsIsRefused) {
   catalog.publication->inserts = false;
-  expect(Severity::fatal, ExitCode::missing, "publishes no inserts", "ALTER PUBLICATION \"outbox\" SET (publish = 'insert');");
+  expect(Severity::fatal, ExitCode::missing, "publishes no inserts",
+         "ALTER PUBLICATION \"outbox\" SET (publish = 'insert');");
 }
 
 TEST_F(PreflightTest, APublicationOfMoreThanInsertsIsAWarning) {
@@ -146,7 +147,8 @@ TEST_F(PreflightTest, AMissingColumnIsAWarningThatNamesIt) {
 
 TEST_F(PreflightTest, AMissingSlotSaysWhatANewOneWouldPassOver) {
   catalog.slot.reset();
-  expect(Severity::fatal, ExitCode::missing, "replication slot \"outbox\" does not exist", "outbox-relay init --config f.yaml");
+  expect(Severity::fatal, ExitCode::missing, "replication slot \"outbox\" does not exist",
+         "outbox-relay init --config f.yaml");
   EXPECT_THAT(finding().remedy, HasSubstr("a new slot starts after them"));
 }
 

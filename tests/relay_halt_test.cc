@@ -25,8 +25,9 @@ TEST_F(RelayHaltTest, AnEventWithoutAKeyNamesEventTableAndPlace) {
   begin(42);
   insert("order-7", "{}");
   const auto text = halt([&] { insert(std::nullopt, "secret payload"); });
-  EXPECT_THAT(text, AllOf(HasSubstr("id e2"), HasSubstr("public.outbox_events"), HasSubstr("transaction 42"),
-                          HasSubstr("committed at 0/108"), HasSubstr("insert number 2"), HasSubstr("on_null.key: send")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("id e2"), HasSubstr("public.outbox_events"), HasSubstr("transaction 42"),
+                    HasSubstr("committed at 0/108"), HasSubstr("insert number 2"), HasSubstr("on_null.key: send")));
   EXPECT_THAT(text, Not(HasSubstr("secret")));
 }
 
@@ -45,9 +46,9 @@ TEST_F(RelayHaltTest, ARefusedRecordNamesTopicPlaceReasonAndRemedy) {
   sink.deliver(0);
   sink.refuse(0);
   const auto text = halt([&] { collect(); });
-  EXPECT_THAT(text, AllOf(HasSubstr("topic \"orders\""), HasSubstr("transaction 42"), HasSubstr("committed at 0/108"),
-                          HasSubstr("insert number 2"), HasSubstr("MSG_SIZE_TOO_LARGE"),
-                          HasSubstr("Raise max.message.bytes")));
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("topic \"orders\""), HasSubstr("transaction 42"), HasSubstr("committed at 0/108"),
+                  HasSubstr("insert number 2"), HasSubstr("MSG_SIZE_TOO_LARGE"), HasSubstr("Raise max.message.bytes")));
   EXPECT_THAT(text, Not(HasSubstr("secret")));
 }
 
@@ -128,7 +129,8 @@ TEST_F(RelayHaltTest, AnInsertIntoATableThatNoEntryNamesSaysWhatToDo) {
 // Bytes that mean nothing end the stream; they never end the process.
 
 TEST_F(RelayHaltTest, ACommitWithoutABeginIsAProtocolError) {
-  EXPECT_THAT(protocol_error([&] { receive(wire::commit(lsn("0/1F8"), lsn("0/200"))); }), HasSubstr("belongs to no Begin"));
+  EXPECT_THAT(protocol_error([&] { receive(wire::commit(lsn("0/1F8"), lsn("0/200"))); }),
+              HasSubstr("belongs to no Begin"));
 }
 
 TEST_F(RelayHaltTest, ACommitOfAnotherTransactionIsAProtocolError) {
@@ -182,7 +184,8 @@ TEST_F(RelayHaltTest, AStreamIsUsableAgainAfterAProtocolError) {
 }
 
 TEST_F(RelayHaltTest, ACommitTimeBeyondTheCalendarDoesNoHarm) {
-  for (const std::int64_t extreme : {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+  for (const std::int64_t extreme :
+       {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
     commit_lsn = Lsn{last_end.value + 8};
     receive("B" + wire::integer(commit_lsn.value, 8) + wire::integer(static_cast<std::uint64_t>(extreme), 8) +
             wire::integer(42, 4));

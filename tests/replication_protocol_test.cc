@@ -23,7 +23,10 @@ std::string refusal(std::string_view frame) {
 }
 
 TEST(ByteReader, ReadsBigEndianIntegersStringsAndTheRest) {
-  const std::string bytes("\x01\x02\x03\x04\x05\x06\x07\xff\xff\xff\xff\xff\xff\xff\xfe" "ab\0rest", 22);
+  const std::string bytes(
+      "\x01\x02\x03\x04\x05\x06\x07\xff\xff\xff\xff\xff\xff\xff\xfe"
+      "ab\0rest",
+      22);
   ByteReader reader(bytes, "Test");
   EXPECT_EQ(reader.u8(), 1);
   EXPECT_EQ(reader.u16(), 0x0203);
@@ -91,18 +94,16 @@ TEST(ReplicationProtocol, NamesAFrameThatItDoesNotKnow) {
 }
 
 TEST(ReplicationProtocol, WritesAStatusUpdateByteForByte) {
-  const StandbyStatusUpdate update{
-      .written = Lsn{1}, .flushed = Lsn{2}, .applied = Lsn{3}, .reply_requested = true};
+  const StandbyStatusUpdate update{.written = Lsn{1}, .flushed = Lsn{2}, .applied = Lsn{3}, .reply_requested = true};
   EXPECT_EQ(encode(update, from_postgres_time(4)), "r" + wire::integer(1, 8) + wire::integer(2, 8) +
-                                                       wire::integer(3, 8) + wire::integer(4, 8) +
-                                                       wire::integer(1, 1));
+                                                       wire::integer(3, 8) + wire::integer(4, 8) + wire::integer(1, 1));
 }
 
 TEST(ReplicationProtocol, CountsTimeFromTheYear2000) {
   using std::chrono::sys_days;
   EXPECT_EQ(from_postgres_time(0), WallTime(sys_days{std::chrono::January / 1 / 2000}));
-  EXPECT_EQ(from_postgres_time(-1'000'000), WallTime(sys_days{std::chrono::December / 31 / 1999}) +
-                                                std::chrono::seconds(86399));
+  EXPECT_EQ(from_postgres_time(-1'000'000),
+            WallTime(sys_days{std::chrono::December / 31 / 1999}) + std::chrono::seconds(86399));
   EXPECT_EQ(to_postgres_time(from_postgres_time(123456789)), 123456789);
 }
 

@@ -13,9 +13,8 @@ constexpr pgoutput::Oid oid = 16384;
 // One outbox entry with these lines in its `defaults`, and rows of its table.
 class Routing {
  public:
-  explicit Routing(const std::string& defaults, std::vector<std::string> columns = {"id", "aggregate_type",
-                                                                                    "aggregate_id", "event_type",
-                                                                                    "payload"})
+  explicit Routing(const std::string& defaults,
+                   std::vector<std::string> columns = {"id", "aggregate_type", "aggregate_id", "event_type", "payload"})
       : outbox_(outbox_of("defaults: {" + defaults + "}\n")),
         table_(outbox_[0], {.oid = oid, .schema = "public", .name = "outbox_events", .columns = std::move(columns)}) {}
 
@@ -49,9 +48,10 @@ TEST(Router, BuildsTheBuiltInRoute) {
 }
 
 TEST(Router, FillsTemplatesFromMappedNamesAndFromColumns) {
-  Routing routing("columns: {payload: body}, route: {topic: 'a.${aggregate_type}.b', key: '${tenant}-${aggregate_id}', "
-                  "headers: {who: 'tenant ${tenant}', fixed: always}}",
-                  {"body", "tenant", "aggregate_id", "aggregate_type"});
+  Routing routing(
+      "columns: {payload: body}, route: {topic: 'a.${aggregate_type}.b', key: '${tenant}-${aggregate_id}', "
+      "headers: {who: 'tenant ${tenant}', fixed: always}}",
+      {"body", "tenant", "aggregate_id", "aggregate_type"});
   EXPECT_EQ(routing.of({"{}", "t1", "7", "orders"}), "a.orders.b[t1-7]{who:tenant t1}{fixed:always}={}");
 }
 
@@ -100,9 +100,10 @@ TEST(Router, APartitionTemplateNamesThePartition) {
 }
 
 TEST(Router, ARecordInheritsNothingFromTheOneBefore) {
-  Routing routing("route: {topic: t, key: '${aggregate_id}', partition: '${shard}', headers: {h: '${h}'}}, "
-                  "on_null: {key: send}",
-                  {"aggregate_id", "payload", "shard", "h"});
+  Routing routing(
+      "route: {topic: t, key: '${aggregate_id}', partition: '${shard}', headers: {h: '${h}'}}, "
+      "on_null: {key: send}",
+      {"aggregate_id", "payload", "shard", "h"});
   EXPECT_EQ(routing.of({"k", "{}", "3", "x"}), "t@3[k]{h:x}={}");
   EXPECT_EQ(routing.of({std::nullopt, std::nullopt, std::nullopt, std::nullopt}), "t[NULL]=NULL");
 }

@@ -17,8 +17,8 @@ namespace outbox::simulation {
 // Faults of the relay that the judge has to see.
 enum class Variant {
   sound,
-  confirms_newest_delivered,        // Instead of the longest delivered prefix.
-  confirms_what_was_received,       // Instead of what was delivered.
+  confirms_newest_delivered,   // Instead of the longest delivered prefix.
+  confirms_what_was_received,  // Instead of what was delivered.
   believes_watermark_of_any_history,
   forgets_deliveries_between_streams,
 };
@@ -124,6 +124,7 @@ class Simulation {
     }
     confirm();
     ++totals.clean_stops;
+    judge_.stopped_cleanly();
     new_process();
   }
 
@@ -147,8 +148,10 @@ class Simulation {
         }
         return newest;
       }
-      case Variant::confirms_what_was_received: return update.written;
-      default: return update.flushed;
+      case Variant::confirms_what_was_received:
+        return update.written;
+      default:
+        return update.flushed;
     }
   }
 
@@ -158,7 +161,8 @@ class Simulation {
     update.flushed = position_to_confirm(update);
     server_.update(update);
     if (update.flushed > server_.shown()) {
-      judge_.accuse("confirmed " + to_string(update.flushed) + " where the server has shown " + to_string(server_.shown()));
+      judge_.accuse("confirmed " + to_string(update.flushed) + " where the server has shown " +
+                    to_string(server_.shown()));
     }
     for (const auto& transaction : server_.log()) {
       if (transaction.commit_lsn >= server_.confirmed()) break;
@@ -218,6 +222,7 @@ class Simulation {
     leave_stream();
     if (chance(random_, 0.3)) {
       server_.crash();
+      judge_.server_forgets();
       ++totals.crashes;
     } else if (chance(random_, 0.1)) {
       server_.change_history();

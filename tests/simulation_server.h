@@ -71,6 +71,7 @@ class ModelServer {
         log_.begin());
     message_ = 0;
     described_ = false;
+    start_ = start;
     shown_ = start;
   }
 
@@ -78,6 +79,7 @@ class ModelServer {
 
   // The next frame; nothing where there is none, though it may still be quiet when there is.
   std::optional<std::string> next() {
+    while (!caught_up() && log_[next_].commit_lsn < start_) ++next_;
     if (chance(random_, 0.1)) return keepalive();
     if (caught_up()) return chance(random_, 0.3) ? std::optional(keepalive()) : std::nullopt;
     const auto& transaction = log_[next_];
@@ -143,6 +145,7 @@ class ModelServer {
   int history_ = 0;
 
   // Of the present stream.
+  Lsn start_;                // What commits before it is never sent.
   std::size_t next_ = 0;     // The transaction that is being sent.
   std::size_t message_ = 0;  // Of it: 0 is its Begin, then its inserts, then its Commit.
   bool described_ = false;

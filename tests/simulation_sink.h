@@ -23,7 +23,8 @@ class Judge {
     auto& newest = newest_of_key_[event.key];
     // librdkafka goes on after a record that a broker refuses for good: that key's order is lost by then.
     if (event.number < newest && refused_keys_.count(event.key) == 0) {
-      accuse("event " + std::to_string(event.number) + " of key " + event.key + " came after " + std::to_string(newest));
+      accuse("event " + std::to_string(event.number) + " of key " + event.key + " came after " +
+             std::to_string(newest));
     }
     newest = std::max(newest, event.number);
   }
@@ -34,12 +35,21 @@ class Judge {
   // The relay was told.
   void acknowledged(const Event& event) { acknowledged_.insert(event.number); }
   void sent(const Event& event) {
-    if (acknowledged_.count(event.number) != 0) {
+    if (acknowledged_.count(event.number) + acknowledged_before_.count(event.number) != 0) {
       accuse("event " + std::to_string(event.number) + " was acknowledged in this process and is sent again");
     }
   }
+  // The process stopped with all of it confirmed: the slot knows, until the server forgets.
+  void stopped_cleanly() {
+    acknowledged_before_.merge(acknowledged_);
+    acknowledged_.clear();
+  }
+  void server_forgets() { acknowledged_before_.clear(); }
   // The process that knew is dead, or what it knew is of another history.
-  void forget_acknowledged() { acknowledged_.clear(); }
+  void forget_acknowledged() {
+    acknowledged_.clear();
+    acknowledged_before_.clear();
+  }
 
   bool delivered(std::uint64_t number) const { return delivered_.count(number) != 0; }
   const std::set<std::uint64_t>& delivered() const { return delivered_; }
@@ -54,7 +64,8 @@ class Judge {
 
  private:
   std::set<std::uint64_t> delivered_;
-  std::set<std::uint64_t> acknowledged_;
+  std::set<std::uint64_t> acknowledged_;         // By the process that runs.
+  std::set<std::uint64_t> acknowledged_before_;  // By processes that stopped cleanly.
   std::set<std::string> refused_keys_;
   std::map<std::string, std::uint64_t> newest_of_key_;
 };

@@ -48,10 +48,11 @@ TEST(Simulation, NothingIsLostEarlyOrOutOfOrderWhateverFails) {
     ASSERT_EQ(simulation.run(steps), "") << "OUTBOX_SIMULATION_SEED=" << seed;
     add(sum, simulation.totals);
   }
-  std::printf("%u runs: %lu events, %d streams, %d kills, %d clean stops, %d server crashes, %d histories, %d halts, "
-              "%d broken sinks, %d turns blocked, %d updates, %lu suppressed, %lu duplicates\n",
-              runs, sum.events, sum.streams, sum.kills, sum.clean_stops, sum.crashes, sum.histories, sum.halts,
-              sum.broken_sinks, sum.blocked, sum.updates, sum.suppressed, sum.duplicates);
+  std::printf(
+      "%u runs: %lu events, %d streams, %d kills, %d clean stops, %d server crashes, %d histories, %d halts, "
+      "%d broken sinks, %d turns blocked, %d updates, %lu suppressed, %lu duplicates\n",
+      runs, sum.events, sum.streams, sum.kills, sum.clean_stops, sum.crashes, sum.histories, sum.halts,
+      sum.broken_sinks, sum.blocked, sum.updates, sum.suppressed, sum.duplicates);
   if (runs < 100) return;
   // A simulation in which nothing happens proves nothing.
   for (const int happened : {sum.kills, sum.clean_stops, sum.crashes, sum.histories, sum.halts, sum.broken_sinks}) {
@@ -73,12 +74,11 @@ TEST_P(BrokenRelay, IsCaught) {
   FAIL() << "100 seeds and no \"" << accusation << '"';
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Simulation, BrokenRelay,
-    testing::Values(std::pair(Variant::confirms_newest_delivered, "was delivered"),
-                    std::pair(Variant::confirms_what_was_received, "was delivered"),
-                    std::pair(Variant::believes_watermark_of_any_history, "was delivered"),
-                    std::pair(Variant::forgets_deliveries_between_streams, "is sent again")));
+INSTANTIATE_TEST_SUITE_P(Simulation, BrokenRelay,
+                         testing::Values(std::pair(Variant::confirms_newest_delivered, "was delivered"),
+                                         std::pair(Variant::confirms_what_was_received, "was delivered"),
+                                         std::pair(Variant::believes_watermark_of_any_history, "was delivered"),
+                                         std::pair(Variant::forgets_deliveries_between_streams, "is sent again")));
 
 }  // namespace
 }  // namespace outbox::simulation

@@ -26,11 +26,13 @@ TEST(StdoutSink, WritesOneLineOfJsonARecord) {
 }
 
 TEST(StdoutSink, TellsNullFromEmpty) {
-  const auto null = nlohmann::json::parse(to_json_line({.topic = "t", .key = {}, .value = {}, .headers = {}, .partition = {}}));
+  const auto null =
+      nlohmann::json::parse(to_json_line({.topic = "t", .key = {}, .value = {}, .headers = {}, .partition = {}}));
   EXPECT_TRUE(null["key"].is_null());
   EXPECT_TRUE(null["value"].is_null());
   EXPECT_FALSE(null.contains("partition"));
-  const auto empty = nlohmann::json::parse(to_json_line({.topic = "t", .key = "", .value = "", .headers = {}, .partition = {}}));
+  const auto empty =
+      nlohmann::json::parse(to_json_line({.topic = "t", .key = "", .value = "", .headers = {}, .partition = {}}));
   EXPECT_EQ(empty["key"], "");
   EXPECT_EQ(empty["value"], "");
 }
