@@ -11,8 +11,7 @@ void ByteReader::fail_short() const {
 }
 
 void ByteReader::fail_trailing() const {
-  throw ProtocolError(
-      fmt::format("{} message from PostgreSQL has {} bytes after its end", what_, rest_.size()));
+  throw ProtocolError(fmt::format("{} message from PostgreSQL has {} bytes after its end", what_, rest_.size()));
 }
 
 }  // namespace outbox

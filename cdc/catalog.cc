@@ -116,13 +116,13 @@ CatalogSlot parse_slot(const Json& row) {
 }
 
 CatalogTable parse_table(const Json& row) {
-  return {.exists = truth_of(row, "exists"),
-          .published = truth_of(row, "published"),
-          .kind = text_of(row, "kind"),
-          .persistence = text_of(row, "persistence"),
-          .columns = list_of<std::string>(row, "columns"),
-          .relations = truth_of(row, "exists") ? list_of<pgoutput::Oid>(row, "relations")
-                                               : std::vector<pgoutput::Oid>()};
+  return {
+      .exists = truth_of(row, "exists"),
+      .published = truth_of(row, "published"),
+      .kind = text_of(row, "kind"),
+      .persistence = text_of(row, "persistence"),
+      .columns = list_of<std::string>(row, "columns"),
+      .relations = truth_of(row, "exists") ? list_of<pgoutput::Oid>(row, "relations") : std::vector<pgoutput::Oid>()};
 }
 
 bool same_ignoring_case(const std::string& left, const std::string& right) {

@@ -21,8 +21,8 @@ struct CatalogSlot {
   std::int64_t active_pid = 0;
   Lsn restart_lsn;
   Lsn confirmed_flush_lsn;
-  std::string wal_status;           // reserved, extended, unreserved, lost.
-  std::string invalidation_reason;  // Empty before PostgreSQL 17 and for a sound slot.
+  std::string wal_status;                      // reserved, extended, unreserved, lost.
+  std::string invalidation_reason;             // Empty before PostgreSQL 17 and for a sound slot.
   std::optional<std::int64_t> safe_wal_bytes;  // Nothing: unlimited, or lost already.
 
   bool lost() const { return wal_status == "lost" || !invalidation_reason.empty(); }
@@ -69,8 +69,8 @@ struct Catalog {
   std::string idle_slot_timeout;  // Empty before PostgreSQL 18.
   std::optional<CatalogSlot> slot;
   std::optional<CatalogPublication> publication;
-  std::vector<CatalogTable> tables;            // One an outbox entry.
-  std::vector<std::string> published_tables;   // For people: schema.table, at most 20, or what is published as a whole.
+  std::vector<CatalogTable> tables;           // One an outbox entry.
+  std::vector<std::string> published_tables;  // For people: schema.table, at most 20, or what is published as a whole.
   std::optional<OldestTransaction> oldest_transaction;
 
   RelationMap relations() const;

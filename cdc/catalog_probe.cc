@@ -35,7 +35,8 @@ void CatalogProbe::begin(TimePoint now) {
   names.push_back(nullptr);
   values.push_back(nullptr);
   connection_.reset(PQconnectStartParams(names.data(), values.data(), 0));
-  PQsetNoticeReceiver(connection_.get(), [](void*, const PGresult*) {}, nullptr);
+  PQsetNoticeReceiver(
+      connection_.get(), [](void*, const PGresult*) {}, nullptr);
   events_ = POLLOUT;
 }
 
@@ -53,8 +54,8 @@ std::optional<Catalog> CatalogProbe::turn(TimePoint now) {
   if (now >= next_at_) begin(now);
   if (!connection_) return std::nullopt;
   if (!connected_) {
-    const auto state = PQstatus(connection_.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED
-                                                                     : PQconnectPoll(connection_.get());
+    const auto state =
+        PQstatus(connection_.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PQconnectPoll(connection_.get());
     if (state == PGRES_POLLING_FAILED) {
       spdlog::debug("catalog probe: no connection");
       connection_.reset();

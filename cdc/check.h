@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(condition, what)                                                                  \
-  do {                                                                                          \
-    if (!(condition)) [[unlikely]] {                                                            \
-      std::fprintf(stderr, "outbox-relay: broken invariant at %s:%d: %s (%s)\n", __FILE__,      \
-                   __LINE__, what, #condition);                                                 \
-      std::abort();                                                                             \
-    }                                                                                           \
+#define CHECK(condition, what)                                                                             \
+  do {                                                                                                     \
+    if (!(condition)) [[unlikely]] {                                                                       \
+      std::fprintf(stderr, "outbox-relay: broken invariant at %s:%d: %s (%s)\n", __FILE__, __LINE__, what, \
+                   #condition);                                                                            \
+      std::abort();                                                                                        \
+    }                                                                                                      \
   } while (false)

@@ -17,8 +17,7 @@ std::string init_sql(const Config& config) {
       "-- In database {}, by the owner of the table, who also needs CREATE on the database:\n{}\n"
       "-- Then, by a role with REPLICATION; it waits for the transactions that are open at that moment:\n"
       "SELECT pg_create_logical_replication_slot({}, 'pgoutput');\n",
-      config.source.database, create_publication_sql(config, quote_identifier),
-      quote_literal(config.source.slot.name));
+      config.source.database, create_publication_sql(config, quote_identifier), quote_literal(config.source.slot.name));
 }
 
 }  // namespace
@@ -39,8 +38,10 @@ ExitCode run_init(const Config& config, const InitOptions& options) {
   }
   if (!catalog.slot) {
     for (const auto& finding : examine(catalog, config)) {
-      const bool about_slot = finding.subject == Finding::Subject::slot || finding.subject == Finding::Subject::publication;
-      if (!about_slot && finding.severity == Finding::Severity::fatal) throw FatalError(finding.code, to_string(finding));
+      const bool about_slot =
+          finding.subject == Finding::Subject::slot || finding.subject == Finding::Subject::publication;
+      if (!about_slot && finding.severity == Finding::Severity::fatal)
+        throw FatalError(finding.code, to_string(finding));
     }
     create_slot(connection.sql(), config);
   } else {

@@ -61,9 +61,8 @@ ExitCode run_peek(const Config& given, const PeekOptions& options) {
   const auto interval = std::chrono::milliseconds(std::max<std::int64_t>(catalog.wal_sender_timeout_ms / 3, 1000));
   PeekSink sink(options.count);
   Relay relay(config.outbox, options.count + 1);
-  relay.start_stream(sink,
-                     {.position = {}, .same_history = false, .catalog = catalog.relations(), .status_interval = interval},
-                     now);
+  relay.start_stream(
+      sink, {.position = {}, .same_history = false, .catalog = catalog.relations(), .status_interval = interval}, now);
   TimePoint status_at = now.steady;
   while (!sink.done()) {
     for (auto message = connection.next(); !message.empty() && !sink.done(); message = connection.next()) {

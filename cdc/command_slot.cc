@@ -19,11 +19,12 @@ ExitCode run_slot_drop(const Config& config, const SlotDropOptions& options) {
   }
   if (catalog.slot->active && !options.force) {
     throw FatalError(ExitCode::unavailable,
-                     fmt::format("replication slot \"{}\" is in use by PID {}. Stop that relay first, or add --force", name,
-                                 catalog.slot->active_pid));
+                     fmt::format("replication slot \"{}\" is in use by PID {}. Stop that relay first, or add --force",
+                                 name, catalog.slot->active_pid));
   }
   if (catalog.slot->active) {
-    connection.sql().query(fmt::format("SELECT pg_terminate_backend({})", catalog.slot->active_pid), one_shot_deadline());
+    connection.sql().query(fmt::format("SELECT pg_terminate_backend({})", catalog.slot->active_pid),
+                           one_shot_deadline());
   }
   // WAIT: until the walsender that was ended has let go.
   connection.sql().query(fmt::format("DROP_REPLICATION_SLOT \"{}\" WAIT", name), one_shot_deadline());

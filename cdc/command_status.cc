@@ -56,12 +56,13 @@ void print_slot(const Json& slot) {
   if (slot.contains("oldest_transaction")) {
     const auto& oldest = slot["oldest_transaction"];
     const auto name = oldest["application_name"].get<std::string>();
-    fmt::print("  restart_lsn cannot pass the oldest open transaction: PID {} ({})\n", oldest["pid"].get<std::int64_t>(),
-               name.empty() ? "unnamed" : name);
+    fmt::print("  restart_lsn cannot pass the oldest open transaction: PID {} ({})\n",
+               oldest["pid"].get<std::int64_t>(), name.empty() ? "unnamed" : name);
   }
   if (!slot["safe_wal_bytes"].is_null()) {
-    fmt::print("  {} of WAL until the slot is in danger\n",
-               size_text(static_cast<std::uint64_t>(std::max<std::int64_t>(0, slot["safe_wal_bytes"].get<std::int64_t>()))));
+    fmt::print(
+        "  {} of WAL until the slot is in danger\n",
+        size_text(static_cast<std::uint64_t>(std::max<std::int64_t>(0, slot["safe_wal_bytes"].get<std::int64_t>()))));
   }
 }
 
@@ -86,8 +87,9 @@ ExitCode run_status(const Config& config, const StatusOptions& options) {
   PgConnection connection(connection_keywords(config.source, ConnectionKind::plain), loop, one_shot_deadline());
   const auto catalog = read_catalog(connection, config, one_shot_deadline());
   if (!catalog.slot) {
-    throw FatalError(ExitCode::missing, fmt::format("replication slot \"{}\" does not exist. Run outbox-relay init --config {}",
-                                                    config.source.slot.name, config.file));
+    throw FatalError(ExitCode::missing,
+                     fmt::format("replication slot \"{}\" does not exist. Run outbox-relay init --config {}",
+                                 config.source.slot.name, config.file));
   }
   Json out;
   out["slot"] = slot_json(catalog, config.source.slot.name);

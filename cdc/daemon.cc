@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include "cdc/failure.h"
-#include "cdc/provision.h"
 
 namespace outbox {
 
@@ -48,6 +47,7 @@ Daemon::Daemon(const Config& config, SinkFactory make_sink)
       make_sink_(std::move(make_sink)),
       relay_(config.outbox, max_in_flight),
       observer_(config.source.slot.name, relay_),
+      claim_(config, loop_, observer_, relay_),
       reconnect_backoff_(milliseconds(100), milliseconds(5000), std::random_device{}()),
       halt_backoff_(milliseconds(1000), milliseconds(15000), std::random_device{}()) {
   loop_.on_turn([this](const Now& now) { observer_.turned(now); });
@@ -68,7 +68,7 @@ ExitCode Daemon::run() {
         pause = on_halt(problem);
       } catch (const HistoryChanged& change) {
         leave_stream();
-        watermark_.reset();
+        claim_.forget();
         pause = reconnect("other", fmt::format("{}; resuming from the slot's own position", change.what()));
       } catch (const ProtocolError& error) {
         leave_stream();
@@ -89,16 +89,14 @@ ExitCode Daemon::run() {
 }
 
 ExitCode Daemon::run_stream() {
-  if (!slot_seen_) observer_.enter(State::starting, "connecting to PostgreSQL");
+  if (!claim_.claimed_before()) observer_.enter(State::starting, "connecting to PostgreSQL");
   ReplicationConnection connection(config_.source, loop_, in(connect_deadline));
   refused_logins_ = 0;
   observer_.service().ready();
   const auto identity = connection.identify(in(connect_deadline));
-  make_what_is_missing(connection);
-  const auto catalog = take_slot(connection, identity);
-  slot_seen_ = true;
-  start_relay(catalog);
-  watermark_ = {.identity = identity, .flushed = {}, .backend_pid = PQbackendPID(connection.sql().get())};
+  const auto claimed = claim_.claim(connection, identity);
+  const auto& catalog = claimed.catalog;
+  start_relay(claimed);
   observer_.metrics().connected(true);
   observer_.metrics().catalog(catalog, true);
   spdlog::info("streaming from {} (slot \"{}\", publication \"{}\", PostgreSQL {}, system {}, timeline {})",
@@ -120,99 +118,19 @@ ExitCode Daemon::run_stream() {
   }
 }
 
-void Daemon::make_what_is_missing(ReplicationConnection& connection) {
-  const bool publication_allowed = config_.source.publication.create == CreatePolicy::if_missing;
-  const bool slot_allowed = config_.source.slot.create == CreatePolicy::if_missing && !slot_seen_;
-  if (!publication_allowed && !slot_allowed) return;
-  const auto catalog = read_catalog(connection.sql(), config_, in(connect_deadline));
-  if (!catalog.publication && publication_allowed) create_publication(connection.sql(), config_);
-  if (catalog.slot || !slot_allowed) return;
-  observer_.enter(State::starting, "waiting for PostgreSQL to create the slot");
-  create_slot(connection.sql(), config_);
-}
-
-Catalog Daemon::take_slot(ReplicationConnection& connection, const SystemIdentity& identity) {
-  for (;;) {
-    auto catalog = read_catalog(connection.sql(), config_, in(connect_deadline));
-    const auto findings = examine(catalog, config_);
-    log_warnings(findings);
-    if (!catalog.slot && slot_seen_) {
-      throw FatalError(ExitCode::missing,
-                       fmt::format("replication slot \"{}\" has been dropped; its last known position is {}. What was "
-                                   "committed since is in the table alone, and a new slot would pass over it: send it "
-                                   "again, then run outbox-relay init --config {}",
-                                   config_.source.slot.name, to_string(relay_.flushed_lsn()), config_.file));
-    }
-    require_ready(findings);
-    if (!catalog.slot->active) {
-      check_watermark(catalog, identity);
-      try {
-        const auto after = resume_after(*catalog.slot);
-        connection.start(config_.source.slot.name, config_.source.publication.name, after ? after->commit_lsn : Lsn{},
-                         in(connect_deadline));
-        return catalog;
-      } catch (const PgError& error) {
-        if (error.sqlstate() != sqlstate::object_in_use) throw;
-      }
-    }
-    stand_by(*catalog.slot);
-  }
-}
-
-// Another process holds the slot: that is a hot spare waiting, not an error.
-void Daemon::stand_by(const CatalogSlot& slot) {
-  // What another relay confirms is beyond what we know. Our own walsender of before a broken connection is not another.
-  const bool ours = watermark_ && slot.active_pid == watermark_->backend_pid;
-  if (!ours && slot.active_pid != 0) watermark_.reset();
-  observer_.enter(State::standby, fmt::format("replication slot \"{}\" is in use by PID {}; waiting until it is free",
-                                              config_.source.slot.name, slot.active_pid));
-  loop_.sleep_until(in(seconds(1)));
-}
-
-// Our own position is believed only of the history that it was measured on: ahead of another one, it would skip
-// events.
-void Daemon::check_watermark(const Catalog& catalog, const SystemIdentity& identity) {
-  if (!watermark_) return;
-  const auto flushed = watermark_->flushed;
-  if (watermark_->identity != identity || catalog.wal_end < flushed) {
-    spdlog::warn("the server is not the one of before (system {}, timeline {}, WAL up to {}): resuming from the slot's "
-                 "own position {} instead of {}",
-                 identity.system_identifier, identity.timeline, to_string(catalog.wal_end),
-                 to_string(catalog.slot->confirmed_flush_lsn), to_string(flushed));
-    watermark_.reset();
-    return;
-  }
-  if (catalog.slot->confirmed_flush_lsn > flushed) {
-    throw FatalError(ExitCode::slot_lost,
-                     fmt::format("replication slot \"{}\" was advanced from {} to {} by someone else: events committed "
-                                 "between the two were not sent, unless another relay sent them. Send them again from the table, then "
-                                 "start the relay",
-                                 config_.source.slot.name, to_string(flushed),
-                                 to_string(catalog.slot->confirmed_flush_lsn)));
-  }
-}
-
-void Daemon::start_relay(const Catalog& catalog) {
+void Daemon::start_relay(const ClaimedSlot& claimed) {
   if (!sink_) sink_ = make_sink_(config_);
   sink_->expect_topics(literal_topics(config_));
-  const auto after = resume_after(*catalog.slot);
+  const auto& after = claimed.resume_after;
   relay_.start_stream(*sink_,
-                      {.position = after ? after->commit_lsn : catalog.slot->confirmed_flush_lsn,
-                       .same_history = watermark_.has_value(),
+                      {.position = after ? after->commit_lsn : claimed.catalog.slot->confirmed_flush_lsn,
+                       .same_history = claimed.same_history,
                        .resume_after = after,
-                       .catalog = catalog.relations(),
-                       .status_interval = status_interval(catalog)},
+                       .catalog = claimed.catalog.relations(),
+                       .status_interval = status_interval(claimed.catalog)},
                       EventLoop::now());
   in_stream_ = true;
   stream_began_ = EventLoop::now().steady;
-}
-
-// PostgreSQL forgets confirmations when it crashes, and before 17 at every restart. What we delivered beyond the slot's
-// position is passed over by starting at its last transaction, which must come by again.
-std::optional<DeliveredTransaction> Daemon::resume_after(const CatalogSlot& slot) const {
-  const auto& last = relay_.last_delivered();
-  const bool forgotten = watermark_ && last && slot.confirmed_flush_lsn <= last->commit_lsn;
-  return forgotten ? last : std::nullopt;
 }
 
 // The stream of a halted relay is given up: what it has delivered is confirmed first, so that a stop while halted
@@ -252,7 +170,7 @@ void Daemon::leave_stream() {
   observer_.metrics().connected(false);
   settle_reports();
   if (relay_.refused() > 0 || !relay_.all_reported()) sink_.reset();
-  watermark_->flushed = relay_.flushed_lsn();
+  claim_.release(relay_.flushed_lsn());
   const bool was_good = EventLoop::now().steady - stream_began_ > stream_counts_as_good;
   if (!was_good) return;
   reconnect_backoff_.reset();
@@ -275,9 +193,10 @@ ExitCode Daemon::finish(ReplicationConnection& connection, StreamEnd end) {
 
 bool Daemon::confirmed_by_server(ReplicationConnection& connection, TimePoint deadline) {
   const auto query = [&](PgConnection& sql) {
-    const auto result = sql.query(fmt::format("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = {}",
-                                              sql.literal(config_.source.slot.name)),
-                                  deadline);
+    const auto result =
+        sql.query(fmt::format("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = {}",
+                              sql.literal(config_.source.slot.name)),
+                  deadline);
     const auto confirmed = PQntuples(result.get()) == 1 ? parse_lsn(PQgetvalue(result.get(), 0, 0)) : std::nullopt;
     return confirmed && *confirmed >= relay_.flushed_lsn();
   };
@@ -303,9 +222,10 @@ ExitCode Daemon::stopped() {
     spdlog::info("stopped");
     return ExitCode::ok;
   }
-  spdlog::warn("stopped before everything sent was acknowledged and confirmed ({} records in flight): duplicates of "
-               "what follows {} will be sent after the next start",
-               relay_.records_in_flight(), to_string(relay_.flushed_lsn()));
+  spdlog::warn(
+      "stopped before everything sent was acknowledged and confirmed ({} records in flight): duplicates of "
+      "what follows {} will be sent after the next start",
+      relay_.records_in_flight(), to_string(relay_.flushed_lsn()));
   return ExitCode::drain_incomplete;
 }
 
@@ -336,26 +256,23 @@ milliseconds Daemon::on_protocol_error(const ProtocolError& error) {
 }
 
 milliseconds Daemon::on_pg_error(const PgError& error) {
-  const auto failure = classify(error);
-  const auto text = failure.advice.empty() ? std::string(error.what()) : fmt::format("{}. {}", error.what(), failure.advice);
+  const auto failure = classify(error, config_.source.user);
+  const auto text =
+      failure.advice.empty() ? std::string(error.what()) : fmt::format("{}. {}", error.what(), failure.advice);
   switch (failure.kind) {
     case FailureKind::transient:
       return reconnect(failure.metric_reason, text);
     case FailureKind::refused_login:
       if (++refused_logins_ < most_refused_logins) return reconnect(failure.metric_reason, text);
       throw FatalError(ExitCode::permission, text);
-    case FailureKind::missing: throw FatalError(ExitCode::missing, text);
-    case FailureKind::permission: throw FatalError(ExitCode::permission, text);
-    case FailureKind::config: throw FatalError(ExitCode::config, text);
+    case FailureKind::missing:
+      throw FatalError(ExitCode::missing, text);
+    case FailureKind::permission:
+      throw FatalError(ExitCode::permission, text);
+    case FailureKind::config:
+      throw FatalError(ExitCode::config, text);
   }
   throw FatalError(ExitCode::internal, text);
-}
-
-void Daemon::log_warnings(const std::vector<Finding>& findings) {
-  for (const auto& finding : findings) {
-    if (finding.severity != Finding::Severity::warning) continue;
-    if (warned_.insert(finding.text).second) spdlog::warn("{}", to_string(finding));
-  }
 }
 
 }  // namespace outbox

@@ -1,9 +1,8 @@
 // `run`: one stream after another, until a signal or something that only a person can mend.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 
 #include "cdc/backoff.h"
@@ -12,9 +11,9 @@
 #include "cdc/exit_codes.h"
 #include "cdc/http_endpoint.h"
 #include "cdc/observer.h"
-#include "cdc/preflight.h"
 #include "cdc/relay.h"
 #include "cdc/replication_connection.h"
+#include "cdc/slot_claim.h"
 #include "cdc/stream.h"
 #include "config/config.h"
 
@@ -32,20 +31,8 @@ class Daemon {
   ExitCode run();
 
  private:
-  // How far this process has delivered, and of which history: believed again only where that is still the same.
-  struct Watermark {
-    SystemIdentity identity;
-    Lsn flushed;
-    int backend_pid = 0;  // Of the walsender that knew it.
-  };
-
   ExitCode run_stream();
-  void make_what_is_missing(ReplicationConnection& connection);
-  Catalog take_slot(ReplicationConnection& connection, const SystemIdentity& identity);
-  void check_watermark(const Catalog& catalog, const SystemIdentity& identity);
-  void stand_by(const CatalogSlot& slot);
-  void start_relay(const Catalog& catalog);
-  std::optional<DeliveredTransaction> resume_after(const CatalogSlot& slot) const;
+  void start_relay(const ClaimedSlot& claimed);
   ExitCode finish(ReplicationConnection& connection, StreamEnd end);
   bool confirmed_by_server(ReplicationConnection& connection, TimePoint deadline);
   void confirm_acknowledged(ReplicationConnection& connection);
@@ -56,25 +43,22 @@ class Daemon {
   std::chrono::milliseconds on_pg_error(const PgError& error);
   std::chrono::milliseconds on_protocol_error(const ProtocolError& error);
   std::chrono::milliseconds reconnect(const char* reason, const std::string& text);
-  void log_warnings(const std::vector<Finding>& findings);
 
   const Config& config_;
   SinkFactory make_sink_;
   EventLoop loop_;
   Relay relay_;
   Observer observer_;
+  SlotClaim claim_;
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<Sink> sink_;
-  std::optional<Watermark> watermark_;
-  bool in_stream_ = false;        // The relay holds a stream whose end has not been seen to yet.
-  bool slot_seen_ = false;        // One that is gone after this must not be made anew.
+  bool in_stream_ = false;  // The relay holds a stream whose end has not been seen to yet.
   TimePoint stream_began_;
   Backoff reconnect_backoff_;
   Backoff halt_backoff_;
-  Lsn halted_at_;                 // Where the last halt, or unknown relation, was met.
+  Lsn halted_at_;  // Where the last halt, or unknown relation, was met.
   int refused_logins_ = 0;
   int protocol_errors_ = 0;
-  std::set<std::string> warned_;  // Each warning is logged once.
 };
 
 }  // namespace outbox

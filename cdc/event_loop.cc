@@ -31,9 +31,7 @@ int open_signal_fd() {
   return checked(signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC), "signalfd");
 }
 
-int open_timer_fd() {
-  return checked(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create");
-}
+int open_timer_fd() { return checked(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "timerfd_create"); }
 
 }  // namespace
 
@@ -50,8 +48,7 @@ Now EventLoop::now() {
 
 // steady_clock is CLOCK_MONOTONIC under libstdc++.
 void EventLoop::arm(TimePoint deadline) {
-  const auto since_boot = std::max<std::chrono::nanoseconds>(deadline.time_since_epoch(),
-                                                             std::chrono::nanoseconds(1));
+  const auto since_boot = std::max<std::chrono::nanoseconds>(deadline.time_since_epoch(), std::chrono::nanoseconds(1));
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since_boot);
   itimerspec when{};
   when.it_value.tv_sec = seconds.count();
@@ -77,8 +74,7 @@ void EventLoop::wait(std::span<pollfd> descriptors, TimePoint deadline) {
   if (poll(all.data(), descriptors.size() + 2, -1) < 0 && errno != EINTR) {
     throw std::system_error(errno, std::generic_category(), "poll");
   }
-  std::copy(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(descriptors.size()),
-            descriptors.begin());
+  std::copy(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(descriptors.size()), descriptors.begin());
   if (signal.revents != 0) take_signals();
   if (on_turn_) on_turn_(now());
 }
@@ -88,8 +84,7 @@ bool EventLoop::wait_for(int descriptor, short events, TimePoint deadline) {
     pollfd one{.fd = descriptor, .events = events, .revents = 0};
     // Turns at least four times a second, so that whoever watches sees the loop alive.
     const auto now = std::chrono::steady_clock::now();
-    wait({&one, descriptor >= 0 ? std::size_t{1} : 0},
-         std::min(deadline, now + std::chrono::milliseconds(250)));
+    wait({&one, descriptor >= 0 ? std::size_t{1} : 0}, std::min(deadline, now + std::chrono::milliseconds(250)));
     if (stop_requested() && !undisturbed_) throw StopRequested();
     if (one.revents != 0) return true;
     if (std::chrono::steady_clock::now() >= deadline) return false;

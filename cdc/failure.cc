@@ -1,14 +1,19 @@
 #include "cdc/failure.h"
 
+#include <fmt/format.h>
+
+#include "cdc/preflight.h"
+
 namespace outbox {
 
-Failure classify(const PgError& error) {
+Failure classify(const PgError& error, const std::string& role) {
   const auto& code = error.sqlstate();
   if (code.empty()) {
     return {FailureKind::transient, "connection_lost", ""};
   }
   if (code == sqlstate::insufficient_privilege) {
-    return {FailureKind::permission, "other", "Run ALTER ROLE … REPLICATION; for the relay's role"};
+    return {FailureKind::permission, "other",
+            fmt::format("Run ALTER ROLE {} REPLICATION;", role.empty() ? "…" : quote_identifier(role))};
   }
   if (code.substr(0, 2) == "28") {
     return {FailureKind::refused_login, "other",

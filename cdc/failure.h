@@ -8,9 +8,9 @@
 namespace outbox {
 
 enum class FailureKind {
-  transient,       // The connection, a restart, a shutdown: reconnect.
-  refused_login,   // A password may be about to be rotated: a few more tries.
-  missing,         // The slot or the publication.
+  transient,      // The connection, a restart, a shutdown: reconnect.
+  refused_login,  // A password may be about to be rotated: a few more tries.
+  missing,        // The slot or the publication.
   permission,
   config,
 };
@@ -21,7 +21,8 @@ struct Failure {
   std::string advice;         // What to do; may be empty.
 };
 
-// Decides by SQLSTATE, never by text that a server translates.
-Failure classify(const PgError& error);
+// Decides by SQLSTATE, never by text that a server translates. `role` is who logs in, for the advice; empty where libpq
+// chose.
+Failure classify(const PgError& error, const std::string& role);
 
 }  // namespace outbox

@@ -90,8 +90,8 @@ struct HttpEndpoint::Server {
     const auto* request = mg_get_request_info(connection);
     const std::string_view method = request->request_method;
     const bool head = method == "HEAD";
-    const auto reply = head || method == "GET" ? answer(request->local_uri)
-                                               : Answer{.status = 405, .body = "GET and HEAD only\n"};
+    const auto reply =
+        head || method == "GET" ? answer(request->local_uri) : Answer{.status = 405, .body = "GET and HEAD only\n"};
     mg_printf(connection,
               "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
               "Connection: close\r\n\r\n",
@@ -108,10 +108,21 @@ HttpEndpoint::HttpEndpoint(const HttpConfig& config, const StatusBoard& board, c
   const auto listen = address(config);
   // Short requests, no files: what a scraper and a probe need. A client that dawdles holds a thread until the timeout,
   // so there are more of them than scrapers, and the timeout is short: sixty such clients delay a scrape by seconds.
-  const std::array<const char*, 15> options{
-      "listening_ports",    listen.c_str(), "num_threads",       "16", "request_timeout_ms",       "1000",
-      "max_request_size",   "8192",         "enable_keep_alive", "no", "enable_directory_listing", "no",
-      "linger_timeout_ms",  "100",          nullptr};
+  const std::array<const char*, 15> options{"listening_ports",
+                                            listen.c_str(),
+                                            "num_threads",
+                                            "16",
+                                            "request_timeout_ms",
+                                            "1000",
+                                            "max_request_size",
+                                            "8192",
+                                            "enable_keep_alive",
+                                            "no",
+                                            "enable_directory_listing",
+                                            "no",
+                                            "linger_timeout_ms",
+                                            "100",
+                                            nullptr};
   mg_callbacks callbacks{};
   // Its own complaints about clients are not the relay's news.
   callbacks.log_message = [](const mg_connection*, const char*) { return 1; };
@@ -119,7 +130,8 @@ HttpEndpoint::HttpEndpoint(const HttpConfig& config, const StatusBoard& board, c
   mg_error_data details{.code = nullptr, .text = error.data(), .text_buffer_size = error.size()};
   unsigned code = 0;
   details.code = &code;
-  mg_init_data init{.callbacks = &callbacks, .user_data = server_.get(),
+  mg_init_data init{.callbacks = &callbacks,
+                    .user_data = server_.get(),
                     .configuration_options = const_cast<const char**>(options.data())};
   server_->context = mg_start2(&init, &details);
   if (server_->context == nullptr) {
@@ -151,13 +163,14 @@ std::string http_get(const HttpConfig& config, const char* path) {
   init_library();
   std::array<char, 256> error{};
   const char* host = reachable(config.host);
-  mg_connection* connection = mg_download(host, config.port, 0, error.data(), error.size(),
-                                          "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, host);
+  mg_connection* connection =
+      mg_download(host, config.port, 0, error.data(), error.size(), "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, host);
   if (connection == nullptr) return {};
   std::string body;
   std::array<char, 4096> piece{};
   int size = 0;
-  while ((size = mg_read(connection, piece.data(), piece.size())) > 0) body.append(piece.data(), static_cast<std::size_t>(size));
+  while ((size = mg_read(connection, piece.data(), piece.size())) > 0)
+    body.append(piece.data(), static_cast<std::size_t>(size));
   const auto* response = mg_get_response_info(connection);
   const bool fine = response != nullptr && response->status_code == 200;
   mg_close_connection(connection);

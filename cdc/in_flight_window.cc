@@ -6,8 +6,7 @@
 
 namespace outbox {
 
-InFlightWindow::InFlightWindow(std::size_t max_records)
-    : max_records_(max_records), delivered_bits_(max_records) {
+InFlightWindow::InFlightWindow(std::size_t max_records) : max_records_(max_records), delivered_bits_(max_records) {
   CHECK(max_records > 0, "a window holds at least one record");
 }
 
@@ -72,11 +71,8 @@ void InFlightWindow::open(Lsn commit_lsn, std::uint32_t xid, WallTime commit_tim
   const bool known = !remembered_.empty() && remembered_.front().commit_lsn == commit_lsn &&
                      remembered_.front().xid == xid && remembered_.front().commit_time == commit_time;
   open_remembered_ = known ? &remembered_.front() : nullptr;
-  transactions_.push_back({.commit_lsn = commit_lsn,
-                           .end_lsn = {},
-                           .xid = xid,
-                           .commit_time = commit_time,
-                           .first_ticket = next_ticket_});
+  transactions_.push_back(
+      {.commit_lsn = commit_lsn, .end_lsn = {}, .xid = xid, .commit_time = commit_time, .first_ticket = next_ticket_});
   in_transaction_ = true;
 }
 
@@ -159,21 +155,17 @@ bool InFlightWindow::sent_beyond_flushed() const {
 EventPosition InFlightWindow::describe(Ticket ticket) const {
   const auto number = to_number(ticket);
   CHECK(number >= oldest_out_ && number < next_ticket_, "a record that is not out has no position");
-  const auto after = std::upper_bound(
-      transactions_.begin(), transactions_.end(), number,
-      [](std::uint64_t value, const Transaction& each) { return value < each.first_ticket; });
+  const auto after =
+      std::upper_bound(transactions_.begin(), transactions_.end(), number,
+                       [](std::uint64_t value, const Transaction& each) { return value < each.first_ticket; });
   const auto& transaction = *std::prev(after);
-  return {.commit_lsn = transaction.commit_lsn,
-          .xid = transaction.xid,
-          .ordinal = number - transaction.first_ticket};
+  return {.commit_lsn = transaction.commit_lsn, .xid = transaction.xid, .ordinal = number - transaction.first_ticket};
 }
 
 EventPosition InFlightWindow::next_position() const {
   CHECK(in_transaction_, "a position outside a transaction");
   const auto& open = transactions_.back();
-  return {.commit_lsn = open.commit_lsn,
-          .xid = open.xid,
-          .ordinal = next_ticket_ - open.first_ticket};
+  return {.commit_lsn = open.commit_lsn, .xid = open.xid, .ordinal = next_ticket_ - open.first_ticket};
 }
 
 }  // namespace outbox

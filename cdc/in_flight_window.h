@@ -100,8 +100,8 @@ class InFlightWindow {
     Lsn commit_lsn;
     std::uint32_t xid;
     WallTime commit_time;
-    std::uint64_t delivered_prefix;       // All ordinals below this.
-    std::vector<bool> delivered_beyond;   // Ordinals from delivered_prefix on.
+    std::uint64_t delivered_prefix;      // All ordinals below this.
+    std::vector<bool> delivered_beyond;  // Ordinals from delivered_prefix on.
 
     std::uint64_t end() const { return delivered_prefix + delivered_beyond.size(); }  // Nothing is known from here on.
     bool delivered(std::uint64_t ordinal) const {
@@ -123,7 +123,7 @@ class InFlightWindow {
   std::uint64_t next_ticket_ = 0;
   std::uint64_t out_ = 0;
   Lsn flushed_;
-  std::deque<Remembered> remembered_;             // In commit order.
+  std::deque<Remembered> remembered_;            // In commit order.
   const Remembered* open_remembered_ = nullptr;  // Of the open transaction; an element of remembered_.
 };
 

@@ -39,8 +39,8 @@ class PrintableText final : public spdlog::custom_flag_formatter {
 }  // namespace
 
 void start_logging() {
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "outbox-relay", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("outbox-relay", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   configure_logging({});
 }
 
@@ -53,10 +53,18 @@ void configure_logging(const LogConfig& config) {
                              : "%Y-%m-%dT%H:%M:%S.%eZ %l %T");
   spdlog::set_formatter(std::move(formatter));
   switch (config.level) {
-    case LogLevel::debug: spdlog::set_level(spdlog::level::debug); break;
-    case LogLevel::info: spdlog::set_level(spdlog::level::info); break;
-    case LogLevel::warn: spdlog::set_level(spdlog::level::warn); break;
-    case LogLevel::error: spdlog::set_level(spdlog::level::err); break;
+    case LogLevel::debug:
+      spdlog::set_level(spdlog::level::debug);
+      break;
+    case LogLevel::info:
+      spdlog::set_level(spdlog::level::info);
+      break;
+    case LogLevel::warn:
+      spdlog::set_level(spdlog::level::warn);
+      break;
+    case LogLevel::error:
+      spdlog::set_level(spdlog::level::err);
+      break;
   }
   spdlog::flush_on(spdlog::level::info);
 }

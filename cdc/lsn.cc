@@ -6,9 +6,7 @@
 
 namespace outbox {
 
-std::string to_string(Lsn lsn) {
-  return fmt::format("{:X}/{:X}", lsn.value >> 32, lsn.value & 0xffffffffu);
-}
+std::string to_string(Lsn lsn) { return fmt::format("{:X}/{:X}", lsn.value >> 32, lsn.value & 0xffffffffu); }
 
 namespace {
 

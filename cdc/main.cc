@@ -106,7 +106,7 @@ void describe(CLI::App& app, CommandLine& line) {
 
 // One-shot commands end where the daemon would try again.
 ExitCode code_for(const PgError& error) {
-  const auto kind = classify(error).kind;
+  const auto kind = classify(error, "").kind;
   if (kind == FailureKind::refused_login || kind == FailureKind::permission) return ExitCode::permission;
   if (kind == FailureKind::config) return ExitCode::config;
   if (kind == FailureKind::missing) return ExitCode::missing;
@@ -114,8 +114,10 @@ ExitCode code_for(const PgError& error) {
 }
 
 ExitCode run_command(const CommandLine& line) {
+  Config config;
   try {
-    return line.command(load_and_check(line.config_file));
+    config = load_and_check(line.config_file);
+    return line.command(config);
   } catch (const ConfigError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return ExitCode::config;
@@ -126,7 +128,7 @@ ExitCode run_command(const CommandLine& line) {
     spdlog::error("{}", error.what());
     return ExitCode::config;
   } catch (const PgError& error) {
-    const auto advice = classify(error).advice;
+    const auto advice = classify(error, config.source.user).advice;
     spdlog::error("{}{}{}", error.what(), advice.empty() ? "" : ". ", advice);
     return code_for(error);
   } catch (const ProtocolError& error) {

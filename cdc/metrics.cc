@@ -37,18 +37,17 @@ Metrics::Metrics(const std::string& slot_name)
       commits_(counter("outbox_relay_source_messages_total", "", {{"slot_name", slot_name}, {"type", "commit"}})),
       relations_(counter("outbox_relay_source_messages_total", "", {{"slot_name", slot_name}, {"type", "relation"}})),
       skipped_(counter("outbox_relay_source_messages_total", "", {{"slot_name", slot_name}, {"type", "other"}})),
-      keepalives_(
-          counter("outbox_relay_source_messages_total", "", {{"slot_name", slot_name}, {"type", "keepalive"}})),
+      keepalives_(counter("outbox_relay_source_messages_total", "", {{"slot_name", slot_name}, {"type", "keepalive"}})),
       transactions_(counter("outbox_relay_transactions_total",
                             "Transactions with at least one event whose events are all acknowledged.", slot_)),
       delivered_(counter("outbox_relay_events_total", "Events, by what became of them.",
                          {{"slot_name", slot_name}, {"outcome", "delivered"}})),
-      suppressed_(counter("outbox_relay_events_total", "",
-                          {{"slot_name", slot_name}, {"outcome", "duplicate_suppressed"}})),
-      failed_(counter("outbox_relay_events_failed_total", "Events that the sink refused for good; each halts the relay.",
-                      slot_)),
-      null_keys_(counter("outbox_relay_null_keys_total", "Events sent without a key because on_null.key is send.",
-                         slot_)),
+      suppressed_(
+          counter("outbox_relay_events_total", "", {{"slot_name", slot_name}, {"outcome", "duplicate_suppressed"}})),
+      failed_(counter("outbox_relay_events_failed_total",
+                      "Events that the sink refused for good; each halts the relay.", slot_)),
+      null_keys_(
+          counter("outbox_relay_null_keys_total", "Events sent without a key because on_null.key is send.", slot_)),
       confirmations_(counter("outbox_relay_confirmations_total", "Standby status updates sent.", slot_)),
       halts_(counter("outbox_relay_halts_total", "Times the relay has halted.")),
       backpressure_seconds_(counter("outbox_relay_backpressure_seconds_total",
@@ -57,15 +56,16 @@ Metrics::Metrics(const std::string& slot_name)
       received_lsn_(gauge("outbox_relay_received_lsn", "Highest position received, as a number.", slot_)),
       flushed_lsn_(gauge("outbox_relay_acked_lsn", "Position up to which everything is acknowledged.", slot_)),
       confirmed_lsn_(gauge("outbox_relay_confirmed_lsn", "Highest position confirmed to PostgreSQL.", slot_)),
-      lag_bytes_(gauge("outbox_relay_source_lag_bytes", "Server's WAL end minus the slot's confirmed position.", slot_)),
+      lag_bytes_(
+          gauge("outbox_relay_source_lag_bytes", "Server's WAL end minus the slot's confirmed position.", slot_)),
       retained_bytes_(
           gauge("outbox_relay_slot_retained_bytes", "Server's WAL end minus the slot's restart position.", slot_)),
-      publication_ok_(gauge("outbox_relay_publication_ok",
-                            "1 while the publication exists and has every outbox table in it.")),
+      publication_ok_(
+          gauge("outbox_relay_publication_ok", "1 while the publication exists and has every outbox table in it.")),
       last_message_(gauge("outbox_relay_last_source_message_timestamp_seconds",
                           "Unix time of the last message from the server, keepalives included.", slot_)),
-      oldest_unacked_(gauge("outbox_relay_oldest_unacked_age_seconds",
-                            "How long the oldest unacknowledged record has waited.")),
+      oldest_unacked_(
+          gauge("outbox_relay_oldest_unacked_age_seconds", "How long the oldest unacknowledged record has waited.")),
       events_in_flight_(gauge("outbox_relay_inflight_events", "Records sent and not yet acknowledged.")),
       transactions_in_flight_(
           gauge("outbox_relay_inflight_transactions", "Transactions read and not yet wholly acknowledged.")),
@@ -76,7 +76,8 @@ Metrics::Metrics(const std::string& slot_name)
                      .Add({}, prometheus::Histogram::BucketBoundaries(AgeHistogram::bounds.begin(),
                                                                       AgeHistogram::bounds.end()))) {
   for (const auto state : all_states) {
-    states_[state] = &gauge("outbox_relay_state", "1 for the state that the relay is in.", {{"state", to_string(state)}});
+    states_[state] =
+        &gauge("outbox_relay_state", "1 for the state that the relay is in.", {{"state", to_string(state)}});
   }
   states_[State::starting]->Set(1);
   for (const char* status : wal_statuses) {

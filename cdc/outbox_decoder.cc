@@ -19,9 +19,7 @@ std::optional<std::string_view> mapped_column(const ColumnNames& columns, std::s
 }
 
 OutboxTable::OutboxTable(const OutboxConfig& config, const pgoutput::Relation& relation)
-    : config_(&config),
-      name_(fmt::format("{}.{}", relation.schema, relation.name)),
-      columns_(relation.columns) {}
+    : config_(&config), name_(fmt::format("{}.{}", relation.schema, relation.name)), columns_(relation.columns) {}
 
 std::optional<std::size_t> OutboxTable::find(std::string_view name) const {
   const auto column = mapped_column(config_->columns, name).value_or(name);
@@ -33,10 +31,10 @@ std::optional<std::size_t> OutboxTable::find(std::string_view name) const {
 std::size_t OutboxTable::require(std::string_view name, std::string_view needed_for) const {
   if (const auto index = find(name)) return *index;
   const auto column = mapped_column(config_->columns, name).value_or(name);
-  throw HaltError(fmt::format(
-      "table {} has no column \"{}\", which {} needs; its published columns are {}. Name the column under "
-      "outbox[].columns, or add it to the table (and to the publication's column list, if it has one)",
-      name_, column, needed_for, fmt::join(columns_, ", ")));
+  throw HaltError(
+      fmt::format("table {} has no column \"{}\", which {} needs; its published columns are {}. Name the column under "
+                  "outbox[].columns, or add it to the table (and to the publication's column list, if it has one)",
+                  name_, column, needed_for, fmt::join(columns_, ", ")));
 }
 
 void OutboxDecoder::restart(const RelationMap& catalog) {
@@ -63,8 +61,7 @@ const OutboxTable* OutboxDecoder::learn(const pgoutput::Relation& relation) {
     others_.emplace(relation.oid, fmt::format("{}.{}", relation.schema, relation.name));
     return nullptr;
   }
-  const auto [table, inserted] =
-      tables_.emplace(relation.oid, OutboxTable((*outbox_)[*entry], relation));
+  const auto [table, inserted] = tables_.emplace(relation.oid, OutboxTable((*outbox_)[*entry], relation));
   return &table->second;
 }
 
@@ -73,8 +70,8 @@ OutboxEvent OutboxDecoder::decode(const pgoutput::Insert& insert) const {
   if (found == tables_.end()) {
     const auto other = others_.find(insert.relation);
     if (other == others_.end()) {
-      throw ProtocolError(fmt::format(
-          "Insert message from PostgreSQL for relation {}, which it has not described", insert.relation));
+      throw ProtocolError(
+          fmt::format("Insert message from PostgreSQL for relation {}, which it has not described", insert.relation));
     }
     throw UnknownRelation(fmt::format(
         "the publication also publishes {}, which no outbox entry names. Add it under outbox:, or take it out: "

@@ -9,7 +9,7 @@ namespace outbox {
 namespace {
 
 std::string one_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
+  while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
   for (auto& c : text) {
     if (c == '\n' || c == '\t') c = ' ';
   }

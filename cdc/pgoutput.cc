@@ -67,26 +67,35 @@ TupleValue decode_value(ByteReader& reader) {
 // What the tag means where it is no part of proto_version 1 without streaming; null for no message at all.
 const char* name_of_unasked(char tag) {
   switch (tag) {
-    case 'S': return "Stream Start";
-    case 'E': return "Stream Stop";
-    case 'c': return "Stream Commit";
-    case 'A': return "Stream Abort";
-    case 'b': return "Begin Prepare";
-    case 'P': return "Prepare";
-    case 'K': return "Commit Prepared";
-    case 'r': return "Rollback Prepared";
-    case 'p': return "Stream Prepare";
-    default: return nullptr;
+    case 'S':
+      return "Stream Start";
+    case 'E':
+      return "Stream Stop";
+    case 'c':
+      return "Stream Commit";
+    case 'A':
+      return "Stream Abort";
+    case 'b':
+      return "Begin Prepare";
+    case 'P':
+      return "Prepare";
+    case 'K':
+      return "Commit Prepared";
+    case 'r':
+      return "Rollback Prepared";
+    case 'p':
+      return "Stream Prepare";
+    default:
+      return nullptr;
   }
 }
 
 [[noreturn]] void fail_unknown(char tag) {
   if (const char* name = name_of_unasked(tag)) {
-    throw ProtocolError(fmt::format(
-        "pgoutput message {} ('{}') arrived, which proto_version 1 does not send", name, tag));
+    throw ProtocolError(
+        fmt::format("pgoutput message {} ('{}') arrived, which proto_version 1 does not send", name, tag));
   }
-  throw ProtocolError(
-      fmt::format("unknown pgoutput message 0x{:02x}", static_cast<unsigned char>(tag)));
+  throw ProtocolError(fmt::format("unknown pgoutput message 0x{:02x}", static_cast<unsigned char>(tag)));
 }
 
 }  // namespace
@@ -109,17 +118,23 @@ Message Decoder::decode(std::string_view message) {
   const char tag = message.front();
   const auto body = message.substr(1);
   switch (tag) {
-    case 'I': return decode_insert(body);
-    case 'B': return decode_begin(body);
-    case 'C': return decode_commit(body);
-    case 'R': return decode_relation(body);
+    case 'I':
+      return decode_insert(body);
+    case 'B':
+      return decode_begin(body);
+    case 'C':
+      return decode_commit(body);
+    case 'R':
+      return decode_relation(body);
     case 'U':
     case 'D':
     case 'T':
     case 'Y':
     case 'O':
-    case 'M': return Skipped{.tag = tag};
-    default: fail_unknown(tag);
+    case 'M':
+      return Skipped{.tag = tag};
+    default:
+      fail_unknown(tag);
   }
 }
 

@@ -52,8 +52,7 @@ class Examination {
           fmt::format("PostgreSQL {} is older than 14", catalog_.server_version_text), "Upgrade the server");
     }
     if (catalog_.wal_level != "logical") {
-      add(Severity::fatal, Subject::server, ExitCode::config,
-          fmt::format("wal_level is {}", catalog_.wal_level),
+      add(Severity::fatal, Subject::server, ExitCode::config, fmt::format("wal_level is {}", catalog_.wal_level),
           "Run ALTER SYSTEM SET wal_level = logical; and restart the server");
     }
     const auto name = application_name(config_.source);
@@ -73,8 +72,7 @@ class Examination {
 
   void role() {
     if (catalog_.may_replicate) return ok(Subject::role, fmt::format("role {} may replicate", catalog_.user));
-    add(Severity::fatal, Subject::role, ExitCode::permission,
-        fmt::format("role {} may not replicate", catalog_.user),
+    add(Severity::fatal, Subject::role, ExitCode::permission, fmt::format("role {} may not replicate", catalog_.user),
         fmt::format("Run ALTER ROLE {} REPLICATION;", quote_identifier(catalog_.user)));
   }
 
@@ -162,9 +160,9 @@ class Examination {
     if (!catalog_.slot) {
       const bool none_free = catalog_.slots_used >= catalog_.slots_max;
       return add(Severity::fatal, Subject::slot, ExitCode::missing,
-                 fmt::format("replication slot \"{}\" does not exist{}", name,
-                             none_free ? fmt::format(", and all {} max_replication_slots are in use", catalog_.slots_max)
-                                       : ""),
+                 fmt::format(
+                     "replication slot \"{}\" does not exist{}", name,
+                     none_free ? fmt::format(", and all {} max_replication_slots are in use", catalog_.slots_max) : ""),
                  fmt::format("If it never existed run outbox-relay init --config {}. If it did, events committed since "
                              "its last position are in the table alone: a new slot starts after them",
                              config_.file));
@@ -177,18 +175,20 @@ class Examination {
                  "Set source.slot.name to a name of its own, or source.database to the slot's");
     }
     if (slot.lost()) {
-      return add(Severity::fatal, Subject::slot, ExitCode::slot_lost,
-                 fmt::format("replication slot \"{}\" is lost ({}): what was committed after {} can be had from the "
-                             "table alone",
-                             name, slot.invalidation_reason.empty() ? "the WAL it needs is gone" : slot.invalidation_reason,
-                             slot.confirmed_flush_lsn ? to_string(slot.confirmed_flush_lsn) : "its last position"),
-                 fmt::format("Raise max_slot_wal_keep_size, then run outbox-relay slot drop and outbox-relay init "
-                             "--config {}, and send the missing events again from the table",
-                             config_.file));
+      return add(
+          Severity::fatal, Subject::slot, ExitCode::slot_lost,
+          fmt::format("replication slot \"{}\" is lost ({}): what was committed after {} can be had from the "
+                      "table alone",
+                      name, slot.invalidation_reason.empty() ? "the WAL it needs is gone" : slot.invalidation_reason,
+                      slot.confirmed_flush_lsn ? to_string(slot.confirmed_flush_lsn) : "its last position"),
+          fmt::format("Raise max_slot_wal_keep_size, then run outbox-relay slot drop and outbox-relay init "
+                      "--config {}, and send the missing events again from the table",
+                      config_.file));
     }
     if (slot.wal_status == "unreserved") {
       add(Severity::warning, Subject::slot, ExitCode::ok,
-          fmt::format("replication slot \"{}\" is about to be lost: it needs WAL that the next checkpoint removes", name),
+          fmt::format("replication slot \"{}\" is about to be lost: it needs WAL that the next checkpoint removes",
+                      name),
           "Raise max_slot_wal_keep_size now: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();");
     }
     if (!catalog_.idle_slot_timeout.empty() && catalog_.idle_slot_timeout != "0") {
@@ -197,9 +197,9 @@ class Examination {
                       catalog_.idle_slot_timeout),
           "Run ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();");
     }
-    ok(Subject::slot, fmt::format("replication slot \"{}\" is at {} ({}, {})", name,
-                                  to_string(slot.confirmed_flush_lsn), slot.wal_status,
-                                  slot.active ? fmt::format("in use by PID {}", slot.active_pid) : "free"));
+    ok(Subject::slot,
+       fmt::format("replication slot \"{}\" is at {} ({}, {})", name, to_string(slot.confirmed_flush_lsn),
+                   slot.wal_status, slot.active ? fmt::format("in use by PID {}", slot.active_pid) : "free"));
   }
 
   const Catalog& catalog_;

@@ -40,8 +40,7 @@ Catalog read_catalog(PgConnection& connection, const Config& config, TimePoint d
 }
 
 void create_publication(PgConnection& connection, const Config& config) {
-  const auto sql =
-      create_publication_sql(config, [&](const std::string& name) { return connection.identifier(name); });
+  const auto sql = create_publication_sql(config, [&](const std::string& name) { return connection.identifier(name); });
   try {
     connection.query("SET lock_timeout = '5s'; " + sql, within(std::chrono::seconds(30)));
   } catch (const PgError& error) {
@@ -53,10 +52,11 @@ void create_publication(PgConnection& connection, const Config& config) {
                                    lock_holders(connection, config)));
     }
     const bool denied = error.sqlstate() == sqlstate::insufficient_privilege;
-    throw FatalError(denied ? ExitCode::permission : ExitCode::missing,
-                     fmt::format("the publication cannot be made: {}. Let the owner of the table, who also needs CREATE "
-                                 "on the database, run: {}",
-                                 error.what(), sql));
+    throw FatalError(
+        denied ? ExitCode::permission : ExitCode::missing,
+        fmt::format("the publication cannot be made: {}. Let the owner of the table, who also needs CREATE "
+                    "on the database, run: {}",
+                    error.what(), sql));
   }
   spdlog::info("created publication {}", quote_identifier(config.source.publication.name));
 }

@@ -72,11 +72,11 @@ void Relay::on_begin(const pgoutput::Begin& begin) {
   }
   const auto before = std::max(last_end_, flushed_lsn());
   if (begin.final_lsn < before) {
-    throw ProtocolError(fmt::format("a transaction committed at {} after what ends at {}",
-                                    to_string(begin.final_lsn), to_string(before)));
+    throw ProtocolError(fmt::format("a transaction committed at {} after what ends at {}", to_string(begin.final_lsn),
+                                    to_string(before)));
   }
-  const bool resumed = resume_after_ && begin.final_lsn == resume_after_->commit_lsn && begin.xid == resume_after_->xid &&
-                       begin.commit_time == resume_after_->commit_time;
+  const bool resumed = resume_after_ && begin.final_lsn == resume_after_->commit_lsn &&
+                       begin.xid == resume_after_->xid && begin.commit_time == resume_after_->commit_time;
   if (!resumed && resume_after_) check_history(Lsn{resume_after_->commit_lsn.value + 1});
   begin_ = begin;
   window_.open(begin.final_lsn, begin.xid, begin.commit_time);
@@ -85,8 +85,9 @@ void Relay::on_begin(const pgoutput::Begin& begin) {
 // A restored server has its old identity: only what it sends shows that it is another one.
 void Relay::check_history(Lsn passed) const {
   if (!resume_after_ || passed <= resume_after_->commit_lsn) return;
-  throw HistoryChanged(fmt::format("the server's log does not hold the transaction {} committed at {}, which was delivered",
-                                   resume_after_->xid, to_string(resume_after_->commit_lsn)));
+  throw HistoryChanged(
+      fmt::format("the server's log does not hold the transaction {} committed at {}, which was delivered",
+                  resume_after_->xid, to_string(resume_after_->commit_lsn)));
 }
 
 void Relay::on_commit(const pgoutput::Commit& commit) {
@@ -94,8 +95,8 @@ void Relay::on_commit(const pgoutput::Commit& commit) {
     throw ProtocolError(fmt::format("a Commit at {} that belongs to no Begin", to_string(commit.commit_lsn)));
   }
   if (commit.end_lsn <= commit.commit_lsn) {
-    throw ProtocolError(fmt::format("a Commit at {} that ends at {}", to_string(commit.commit_lsn),
-                                    to_string(commit.end_lsn)));
+    throw ProtocolError(
+        fmt::format("a Commit at {} that ends at {}", to_string(commit.commit_lsn), to_string(commit.end_lsn)));
   }
   last_end_ = commit.end_lsn;
   resume_after_.reset();
@@ -199,14 +200,13 @@ std::string place_of(const EventPosition& position) {
 }  // namespace
 
 void Relay::halt_on(const OutboxEvent& event, const std::string& problem) const {
-  throw HaltError(fmt::format("the event {} in {} cannot be sent ({}): {}", id_of(event),
-                              event.table->name(), place_of(window_.next_position()), problem));
+  throw HaltError(fmt::format("the event {} in {} cannot be sent ({}): {}", id_of(event), event.table->name(),
+                              place_of(window_.next_position()), problem));
 }
 
 void Relay::halt_on(const DeliveryFailure& failure) const {
   throw HaltError(fmt::format("topic \"{}\" refuses an event ({}): {}. {}", failure.topic,
-                              place_of(window_.describe(failure.ticket)), failure.reason,
-                              failure.remedy));
+                              place_of(window_.describe(failure.ticket)), failure.reason, failure.remedy));
 }
 
 }  // namespace outbox

@@ -130,9 +130,9 @@ class Relay {
   SendTimes send_times_;
   Sink* sink_ = nullptr;
   Lsn received_;
-  Lsn last_end_;                // Of the last Commit of this stream: no later one lies below it.
-  pgoutput::Begin begin_;       // Of the open transaction.
-  std::optional<DeliveredTransaction> resume_after_;    // Until it has come by again.
+  Lsn last_end_;                                      // Of the last Commit of this stream: no later one lies below it.
+  pgoutput::Begin begin_;                             // Of the open transaction.
+  std::optional<DeliveredTransaction> resume_after_;  // Until it has come by again.
   std::optional<DeliveredTransaction> last_delivered_;
   std::string blocked_insert_;  // The one message that the full sink did not take; empty for none.
   std::uint64_t refused_ = 0;   // Records of this stream that the sink refused for good.

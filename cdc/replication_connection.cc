@@ -8,8 +8,7 @@
 
 namespace outbox {
 
-ReplicationConnection::ReplicationConnection(const SourceConfig& source, EventLoop& loop,
-                                             TimePoint deadline)
+ReplicationConnection::ReplicationConnection(const SourceConfig& source, EventLoop& loop, TimePoint deadline)
     : loop_(&loop), connection_(connection_keywords(source, ConnectionKind::replication), loop, deadline) {
   connection_.on_notice([this](const std::string& code, const std::string& text) {
     spdlog::warn("PostgreSQL says: {}", text);
@@ -29,8 +28,8 @@ SystemIdentity ReplicationConnection::identify(TimePoint deadline) {
 std::string create_slot_command(const std::string& slot, bool temporary, int server_version) {
   // PostgreSQL 14 knows no options in parentheses.
   const char* options = server_version < 150000 ? "NOEXPORT_SNAPSHOT" : "(SNAPSHOT 'nothing')";
-  return fmt::format("CREATE_REPLICATION_SLOT \"{}\" {}LOGICAL pgoutput {}", slot,
-                     temporary ? "TEMPORARY " : "", options);
+  return fmt::format("CREATE_REPLICATION_SLOT \"{}\" {}LOGICAL pgoutput {}", slot, temporary ? "TEMPORARY " : "",
+                     options);
 }
 
 void ReplicationConnection::start(const std::string& slot, const std::string& publication, Lsn start,

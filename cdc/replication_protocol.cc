@@ -45,8 +45,8 @@ ServerFrame decode_frame(std::string_view copy_data) {
     reader.expect_end();
     return PrimaryKeepalive{.wal_end = wal_end, .reply_requested = reply_requested};
   }
-  throw ProtocolError(fmt::format("unknown replication frame 0x{:02x} from PostgreSQL",
-                                  static_cast<unsigned char>(tag)));
+  throw ProtocolError(
+      fmt::format("unknown replication frame 0x{:02x} from PostgreSQL", static_cast<unsigned char>(tag)));
 }
 
 std::string encode(const StandbyStatusUpdate& update, WallTime now) {

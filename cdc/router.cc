@@ -15,24 +15,21 @@ const char* topic_name_problem(std::string_view topic) {
   if (topic == "." || topic == "..") return "Kafka reserves that name";
   if (topic.size() > longest) return "it is longer than 249 characters";
   const bool legal = std::all_of(topic.begin(), topic.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
   });
   return legal ? nullptr : "only ASCII letters, digits, '.', '_' and '-' may stand in it";
 }
 
-BoundTemplate::BoundTemplate(const Template& source, const OutboxTable& table,
-                             std::string_view needed_for) {
+BoundTemplate::BoundTemplate(const Template& source, const OutboxTable& table, std::string_view needed_for) {
   for (const auto& piece : source.pieces) {
     const bool is_column = piece.kind == Template::Piece::Kind::column;
-    pieces_.push_back({.is_column = is_column,
-                       .text = piece.text,
-                       .column = is_column ? table.require(piece.text, needed_for) : 0});
+    pieces_.push_back(
+        {.is_column = is_column, .text = piece.text, .column = is_column ? table.require(piece.text, needed_for) : 0});
   }
 }
 
-const std::string* BoundTemplate::render(std::span<const pgoutput::TupleValue> values,
-                                         std::string& out) const {
+const std::string* BoundTemplate::render(std::span<const pgoutput::TupleValue> values, std::string& out) const {
   out.clear();
   for (const auto& piece : pieces_) {
     if (!piece.is_column) {
@@ -101,8 +98,8 @@ void Router::set_partition(const Route& route, const OutboxEvent& event) {
   const char* end = partition_.data() + partition_.size();
   const auto [parsed_to, error] = std::from_chars(partition_.data(), end, partition);
   if (error != std::errc{} || parsed_to != end || partition < 0) {
-    throw HaltError(fmt::format("its partition \"{}\" is not a number from 0 up",
-                                std::string_view(partition_).substr(0, 40)));
+    throw HaltError(
+        fmt::format("its partition \"{}\" is not a number from 0 up", std::string_view(partition_).substr(0, 40)));
   }
   record_.partition = partition;
 }
@@ -131,8 +128,7 @@ void Router::set_value(const Route& route, const OutboxEvent& event) {
       record_.value = std::string_view();
       return;
     case NullPayload::halt:
-      throw HaltError(
-          "its payload is NULL. Set on_null.payload: tombstone or empty to send such events");
+      throw HaltError("its payload is NULL. Set on_null.payload: tombstone or empty to send such events");
   }
 }
 

@@ -22,8 +22,7 @@ class SendTimes {
   }
 
   // `acknowledged` records from the first on are all acknowledged; `sent` have been sent.
-  std::chrono::steady_clock::duration oldest_age(std::uint64_t acknowledged, std::uint64_t sent,
-                                                 TimePoint now) {
+  std::chrono::steady_clock::duration oldest_age(std::uint64_t acknowledged, std::uint64_t sent, TimePoint now) {
     while (samples_.size() > 1 && samples_[1].first_record <= acknowledged) samples_.pop_front();
     if (acknowledged >= sent || samples_.empty()) {
       samples_.clear();

@@ -11,10 +11,10 @@ class ServiceNotify {
  public:
   ServiceNotify();
 
-  void ready();                               // Once.
-  void status(const std::string& text);       // One line for `systemctl status`.
-  void stopping();                            // Once.
-  void watchdog(TimePoint now);               // The loop has turned; tells systemd as often as it asks.
+  void ready();                          // Once.
+  void status(const std::string& text);  // One line for `systemctl status`.
+  void stopping();                       // Once.
+  void watchdog(TimePoint now);          // The loop has turned; tells systemd as often as it asks.
 
  private:
   bool ready_sent_ = false;

@@ -6,12 +6,18 @@ namespace outbox {
 
 const char* to_string(State state) {
   switch (state) {
-    case State::starting: return "starting";
-    case State::standby: return "standby";
-    case State::streaming: return "streaming";
-    case State::blocked: return "blocked";
-    case State::halted: return "halted";
-    case State::stopping: return "stopping";
+    case State::starting:
+      return "starting";
+    case State::standby:
+      return "standby";
+    case State::streaming:
+      return "streaming";
+    case State::blocked:
+      return "blocked";
+    case State::halted:
+      return "halted";
+    case State::stopping:
+      return "stopping";
   }
   return "unknown";
 }
@@ -20,7 +26,8 @@ std::string unready_reason(const Status& status, std::chrono::milliseconds unrea
   const bool works =
       status.state == State::streaming || status.state == State::blocked || status.state == State::standby;
   if (!works) {
-    return status.reason.empty() ? to_string(status.state) : fmt::format("{}: {}", to_string(status.state), status.reason);
+    return status.reason.empty() ? to_string(status.state)
+                                 : fmt::format("{}: {}", to_string(status.state), status.reason);
   }
   const std::chrono::duration<double> limit = unready_after;
   if (status.oldest_unacked_seconds > limit.count()) {

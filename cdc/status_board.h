@@ -14,7 +14,7 @@ namespace outbox {
 
 enum class State { starting, standby, streaming, blocked, halted, stopping };
 inline constexpr std::array all_states{State::starting, State::standby, State::streaming,
-                                State::blocked,  State::halted,  State::stopping};
+                                       State::blocked,  State::halted,  State::stopping};
 
 const char* to_string(State state);
 
@@ -28,7 +28,7 @@ struct Status {
   std::uint64_t transactions_in_flight = 0;
   std::uint64_t events_delivered = 0;
   double oldest_unacked_seconds = 0;
-  double events_per_second = 0;  // Over the last ten seconds.
+  double events_per_second = 0;      // Over the last ten seconds.
   double commit_to_ack_seconds = 0;  // Mean of the last ten seconds; zero without events.
 };
 

@@ -39,11 +39,11 @@ struct SlotConfig {
 };
 
 struct SourceConfig {
-  std::string host;      // As libpq takes it: a name, a socket directory, or several with commas.
-  std::string port;      // As libpq takes it; empty for its default.
-  std::string database;  // Required.
-  std::string user;      // Empty for libpq's default.
-  std::string password;  // Empty for none; never logged.
+  std::string host;           // As libpq takes it: a name, a socket directory, or several with commas.
+  std::string port;           // As libpq takes it; empty for its default.
+  std::string database;       // Required.
+  std::string user;           // Empty for libpq's default.
+  std::string password;       // Empty for none; never logged.
   std::string password_file;  // Read again at every connect, so that a rotated secret is picked up.
   std::vector<Property> libpq;
   PublicationConfig publication;
@@ -118,7 +118,7 @@ struct SinkConfig {
 struct HttpConfig {
   std::string host = "127.0.0.1";
   std::uint16_t port = 9464;
-  bool enabled = true;                      // `listen: off` switches the endpoint off.
+  bool enabled = true;                             // `listen: off` switches the endpoint off.
   std::chrono::milliseconds unready_after{30000};  // Oldest unacknowledged record.
 };
 

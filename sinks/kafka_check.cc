@@ -42,21 +42,21 @@ std::vector<KafkaFinding> check_kafka_topics(const KafkaConfig& config, const st
   const KafkaMetadata metadata(raw);
   if (code != RD_KAFKA_RESP_ERR_NO_ERROR) return {unreachable(config, rd_kafka_err2str(code))};
 
-  std::vector<KafkaFinding> findings{{.fine = true, .reachable = true,
-                                      .text = fmt::format("Kafka answers, {} brokers", metadata->broker_cnt)}};
+  std::vector<KafkaFinding> findings{
+      {.fine = true, .reachable = true, .text = fmt::format("Kafka answers, {} brokers", metadata->broker_cnt)}};
   std::map<std::string, int> partitions;
   for (int index = 0; index < metadata->topic_cnt; ++index) {
     partitions[metadata->topics[index].topic] = metadata->topics[index].partition_cnt;
   }
   for (const auto& topic : topics) {
     if (const auto found = partitions.find(topic); found != partitions.end()) {
-      findings.push_back({.fine = true, .reachable = true,
-                          .text = fmt::format("topic {} has {} partitions", topic, found->second)});
-    } else {
       findings.push_back(
-          {.fine = false, .reachable = true,
-           .text = fmt::format("topic {} does not exist, or may not be described. {}", topic,
-                               remedy_for(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, topic))});
+          {.fine = true, .reachable = true, .text = fmt::format("topic {} has {} partitions", topic, found->second)});
+    } else {
+      findings.push_back({.fine = false,
+                          .reachable = true,
+                          .text = fmt::format("topic {} does not exist, or may not be described. {}", topic,
+                                              remedy_for(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, topic))});
     }
   }
   return findings;

@@ -54,8 +54,7 @@ long number_of(const rd_kafka_conf_t* conf, const char* name) {
 
 bool set(rd_kafka_conf_t* conf, const Setting& setting, std::string& error) {
   std::array<char, 512> text{};
-  const auto result =
-      rd_kafka_conf_set(conf, setting.name, setting.value, text.data(), text.size());
+  const auto result = rd_kafka_conf_set(conf, setting.name, setting.value, text.data(), text.size());
   error = text.data();
   return result == RD_KAFKA_CONF_OK;
 }
@@ -80,8 +79,8 @@ KafkaConf make_kafka_conf(const KafkaConfig& config, std::vector<ConfigProblem>&
   set(conf.get(), no_metrics_push, error);
   for (const auto& property : config.properties) {
     if (!set(conf.get(), {property.name.c_str(), property.value.c_str()}, error)) {
-      problems.push_back({property.mark, fmt::format("sink.kafka.properties.{}: librdkafka {} says: {}",
-                                                     property.name, rd_kafka_version_str(), error)});
+      problems.push_back({property.mark, fmt::format("sink.kafka.properties.{}: librdkafka {} says: {}", property.name,
+                                                     rd_kafka_version_str(), error)});
     }
   }
   for (const auto& setting : guarantee) {

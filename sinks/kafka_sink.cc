@@ -26,8 +26,8 @@ std::string reason_for(rd_kafka_resp_err_t code) {
 KafkaHeaders make_headers(const std::vector<Header>& headers) {
   KafkaHeaders handle(rd_kafka_headers_new(headers.size()));
   for (const auto& header : headers) {
-    rd_kafka_header_add(handle.get(), header.name.data(), static_cast<ssize_t>(header.name.size()),
-                        header.value.data(), static_cast<ssize_t>(header.value.size()));
+    rd_kafka_header_add(handle.get(), header.name.data(), static_cast<ssize_t>(header.name.size()), header.value.data(),
+                        static_cast<ssize_t>(header.value.size()));
   }
   return handle;
 }
@@ -35,8 +35,7 @@ KafkaHeaders make_headers(const std::vector<Header>& headers) {
 // librdkafka takes a null pointer for a NULL key or value; empty text needs an address.
 struct Bytes {
   explicit Bytes(const std::optional<std::string_view>& text)
-      : address(text ? const_cast<char*>(text->data() ? text->data() : "") : nullptr),
-        size(text ? text->size() : 0) {}
+      : address(text ? const_cast<char*>(text->data() ? text->data() : "") : nullptr), size(text ? text->size() : 0) {}
   void* address;
   std::size_t size;
 };
@@ -47,11 +46,9 @@ std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic) {
   switch (code) {
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-      return fmt::format(
-          "Create it: kafka-topics.sh --bootstrap-server … --create --topic {} --partitions …", topic);
+      return fmt::format("Create it: kafka-topics.sh --bootstrap-server … --create --topic {} --partitions …", topic);
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      return fmt::format("Topic {} has no such partition: mend route.partition, or add partitions",
-                         topic);
+      return fmt::format("Topic {} has no such partition: mend route.partition, or add partitions", topic);
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
       return fmt::format(
           "Grant it: kafka-acls.sh --bootstrap-server … --add --allow-principal User:… --operation Write "
@@ -72,13 +69,11 @@ std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic) {
   }
 }
 
-KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log)
-    : log_(std::move(log)) {
+KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log) : log_(std::move(log)) {
   std::vector<ConfigProblem> problems;
   auto conf = make_kafka_conf(config, problems);
   if (!conf) throw ConfigError(config_file, std::move(problems));
-  rd_kafka_conf_set_events(conf.get(),
-                           RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
+  rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
 
   std::array<char, 512> error{};
   producer_.reset(rd_kafka_new(RD_KAFKA_PRODUCER, conf.get(), error.data(), error.size()));
@@ -122,13 +117,11 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
     auto headers = make_headers(record.headers);
     const Bytes key(record.key);
     const Bytes value(record.value);
-    code = rd_kafka_producev(
-        producer_.get(), RD_KAFKA_V_RKT(handle),
-        RD_KAFKA_V_PARTITION(record.partition.value_or(RD_KAFKA_PARTITION_UA)),
-        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-        RD_KAFKA_V_KEY(key.address, key.size), RD_KAFKA_V_VALUE(value.address, value.size),
-        RD_KAFKA_V_TIMESTAMP(record.timestamp_ms), RD_KAFKA_V_HEADERS(headers.get()),
-        RD_KAFKA_V_OPAQUE(to_opaque(ticket)), RD_KAFKA_V_END);
+    code = rd_kafka_producev(producer_.get(), RD_KAFKA_V_RKT(handle),
+                             RD_KAFKA_V_PARTITION(record.partition.value_or(RD_KAFKA_PARTITION_UA)),
+                             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key.address, key.size),
+                             RD_KAFKA_V_VALUE(value.address, value.size), RD_KAFKA_V_TIMESTAMP(record.timestamp_ms),
+                             RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_OPAQUE(to_opaque(ticket)), RD_KAFKA_V_END);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
       (void)headers.release();  // Owned by the record; had it been refused, they would still be ours.
       return SendResult::accepted;
@@ -159,10 +152,8 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
-  reports.failed.push_back({.ticket = ticket,
-                            .topic = name,
-                            .reason = reason_for(message->err),
-                            .remedy = remedy_for(message->err, name)});
+  reports.failed.push_back(
+      {.ticket = ticket, .topic = name, .reason = reason_for(message->err), .remedy = remedy_for(message->err, name)});
 }
 
 void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {

@@ -25,8 +25,7 @@ std::string to_json_line(const Record& record) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-StdoutSink::StdoutSink(std::FILE* file)
-    : file_(file), event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+StdoutSink::StdoutSink(std::FILE* file) : file_(file), event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (event_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
 }
 

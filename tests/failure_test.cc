@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-Failure failure_of(const std::string& sqlstate) { return classify(PgError("what the server says", sqlstate)); }
+Failure failure_of(const std::string& sqlstate) { return classify(PgError("what the server says", sqlstate), "relay"); }
 
 TEST(Failure, ALostConnectionIsTriedAgain) {
   EXPECT_EQ(failure_of("").kind, FailureKind::transient);

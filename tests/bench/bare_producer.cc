@@ -44,11 +44,10 @@ class Value {
 
  private:
   static std::string make(std::size_t bytes) {
-    const std::string head =
-        R"({"n": 100000000, "t": 1000000000000000000, "order": {"id": 100000000, "lines": )"
-        R"([{"qty": 2, "sku": "SKU-100200", "price": "19.90"}, )"
-        R"({"qty": 1, "sku": "SKU-100201", "price": "5.00"}], "customer": )"
-        R"({"id": 4711, "name": "A. Customer"}}, "note": ")";
+    const std::string head = R"({"n": 100000000, "t": 1000000000000000000, "order": {"id": 100000000, "lines": )"
+                             R"([{"qty": 2, "sku": "SKU-100200", "price": "19.90"}, )"
+                             R"({"qty": 1, "sku": "SKU-100201", "price": "5.00"}], "customer": )"
+                             R"({"id": 4711, "name": "A. Customer"}}, "note": ")";
     const std::string tail = R"("})";
     const std::size_t fixed = head.size() + tail.size();
     return head + std::string(bytes > fixed ? bytes - fixed : 0, 'x') + tail;
@@ -110,8 +109,7 @@ class BareProducer {
   void produce_at_rate(std::int64_t records, double rate, std::int64_t tick_ns) {
     const std::int64_t start_ns = monotonic_ns();
     for (std::int64_t number = 0; number < records; ++number) {
-      std::int64_t due_ns = start_ns + static_cast<std::int64_t>(static_cast<double>(number) /
-                                                                 rate * 1e9);
+      std::int64_t due_ns = start_ns + static_cast<std::int64_t>(static_cast<double>(number) / rate * 1e9);
       if (tick_ns > 0) due_ns = start_ns + (due_ns - start_ns + tick_ns - 1) / tick_ns * tick_ns;
       if (due_ns > monotonic_ns()) {
         rd_kafka_poll(client_.get(), 0);
@@ -129,27 +127,25 @@ class BareProducer {
   void ask_for_topics_at_start() {
     for (const auto& topic : topics_) {
       const rd_kafka_metadata_t* metadata = nullptr;
-      bench::expect(rd_kafka_metadata(client_.get(), 0, topic.get(), &metadata, 10'000),
-                    "asking for metadata");
+      bench::expect(rd_kafka_metadata(client_.get(), 0, topic.get(), &metadata, 10'000), "asking for metadata");
       rd_kafka_metadata_destroy(metadata);
     }
   }
 
   void send(std::int64_t number) {
     char key[32] = "order-";
-    const auto key_bytes =
-        static_cast<std::size_t>(std::to_chars(key + 6, key + sizeof key, number % keys_).ptr - key);
+    const auto key_bytes = static_cast<std::size_t>(std::to_chars(key + 6, key + sizeof key, number % keys_).ptr - key);
     static char id[] = "0b9c6e0a-5f0e-4d3a-9d4b-100000000000";
     static const char event_type[] = "OrderPlaced";
     value_.stamp(number, bench::epoch_ns());
     const std::string& value = value_.text();
     rd_kafka_topic_t* topic = topics_[static_cast<std::size_t>(number) % topics_.size()].get();
     for (;;) {
-      const auto error = rd_kafka_producev(
-          client_.get(), RD_KAFKA_V_RKT(topic), RD_KAFKA_V_KEY(key, key_bytes),
-          RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()),
-          RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_HEADER("id", id, sizeof id - 1),
-          RD_KAFKA_V_HEADER("event_type", event_type, sizeof event_type - 1), RD_KAFKA_V_END);
+      const auto error =
+          rd_kafka_producev(client_.get(), RD_KAFKA_V_RKT(topic), RD_KAFKA_V_KEY(key, key_bytes),
+                            RD_KAFKA_V_VALUE(const_cast<char*>(value.data()), value.size()),
+                            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_HEADER("id", id, sizeof id - 1),
+                            RD_KAFKA_V_HEADER("event_type", event_type, sizeof event_type - 1), RD_KAFKA_V_END);
       if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
         bench::expect(error, "producing");
         ++sent_;
@@ -199,8 +195,7 @@ int main(int argc, char** argv) {
     BareProducer producer(flags);
     const std::int64_t producing_ns = monotonic_ns();
     if (flags.number("rate") > 0) {
-      producer.produce_at_rate(flags.count("events"), flags.number("rate"),
-                               flags.count("tick-us") * 1000);
+      producer.produce_at_rate(flags.count("events"), flags.number("rate"), flags.count("tick-us") * 1000);
     } else {
       producer.produce_at_once(flags.count("events"));
     }

@@ -33,8 +33,8 @@ class BulkReader {
         give_up_ns_(started_ns + flags.count("timeout-s") * 1'000'000'000),
         connection_(bench::connect(flags.text("conninfo") + " replication=database")) {
     const std::string command = "START_REPLICATION SLOT \"" + flags.text("slot") +
-                                "\" LOGICAL 0/0 (proto_version '1', publication_names '\"" +
-                                flags.text("publication") + "\"')";
+                                "\" LOGICAL 0/0 (proto_version '1', publication_names '\"" + flags.text("publication") +
+                                "\"')";
     const bench::PgResult result(PQexec(connection_.get(), command.c_str()));
     bench::expect(connection_.get(), result, PGRES_COPY_BOTH);
     streaming_ns = monotonic_ns();
@@ -119,12 +119,10 @@ class BulkReader {
   void send_status() {
     char message[1 + 8 + 8 + 8 + 8 + 1] = {'r'};
     const std::uint64_t written = htobe64(received_);
-    const std::uint64_t clock =
-        htobe64(static_cast<std::uint64_t>((bench::epoch_ns() - postgres_epoch_ns) / 1000));
+    const std::uint64_t clock = htobe64(static_cast<std::uint64_t>((bench::epoch_ns() - postgres_epoch_ns) / 1000));
     std::memcpy(&message[1], &written, 8);
     std::memcpy(&message[25], &clock, 8);
-    if (PQputCopyData(connection_.get(), message, sizeof message) != 1 ||
-        PQflush(connection_.get()) < 0) {
+    if (PQputCopyData(connection_.get(), message, sizeof message) != 1 || PQflush(connection_.get()) < 0) {
       fail();
     }
     status_sent_ns_ = monotonic_ns();

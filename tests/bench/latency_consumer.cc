@@ -25,9 +25,8 @@ std::int64_t number_after(std::string_view payload, std::string_view name) {
   const auto position = payload.find(name);
   std::int64_t number = 0;
   if (position == std::string_view::npos ||
-      std::from_chars(payload.data() + position + name.size(), payload.data() + payload.size(),
-                      number)
-              .ec != std::errc()) {
+      std::from_chars(payload.data() + position + name.size(), payload.data() + payload.size(), number).ec !=
+          std::errc()) {
     throw std::runtime_error("a record without " + std::string(name));
   }
   return number;
@@ -51,16 +50,14 @@ void add_partitions_at_their_end(rd_kafka_t* consumer, const std::string& topic,
                                  const bench::KafkaPartitions& partitions) {
   const bench::KafkaTopic handle(rd_kafka_topic_new(consumer, topic.c_str(), nullptr));
   const rd_kafka_metadata_t* metadata = nullptr;
-  bench::expect(rd_kafka_metadata(consumer, 0, handle.get(), &metadata, 10'000),
-                "asking for metadata");
+  bench::expect(rd_kafka_metadata(consumer, 0, handle.get(), &metadata, 10'000), "asking for metadata");
   const int count = metadata->topics[0].partition_cnt;
   rd_kafka_metadata_destroy(metadata);
   if (count == 0) throw std::runtime_error("topic " + topic + " has no partitions");
   for (int partition = 0; partition < count; ++partition) {
     std::int64_t low = 0;
     std::int64_t high = 0;
-    bench::expect(rd_kafka_query_watermark_offsets(consumer, topic.c_str(), partition, &low, &high,
-                                                   10'000),
+    bench::expect(rd_kafka_query_watermark_offsets(consumer, topic.c_str(), partition, &low, &high, 10'000),
                   "asking for the end of " + topic);
     rd_kafka_topic_partition_list_add(partitions.get(), topic.c_str(), partition)->offset = high;
   }

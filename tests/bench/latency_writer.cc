@@ -32,22 +32,17 @@ constexpr const char* insert_statement =
     "INSERT INTO outbox_events (aggregate_type, aggregate_id, event_type, payload) "
     "VALUES ($1, $2, 'OrderPlaced', $3::jsonb)";
 
-bench::PgConnection connect_and_prepare(const std::string& conninfo,
-                                        const std::string& synchronous_commit) {
+bench::PgConnection connect_and_prepare(const std::string& conninfo, const std::string& synchronous_commit) {
   bench::PgConnection connection = bench::connect(conninfo);
   const std::string set = "SET synchronous_commit = " + synchronous_commit;
-  bench::expect(connection.get(), bench::PgResult(PQexec(connection.get(), set.c_str())),
+  bench::expect(connection.get(), bench::PgResult(PQexec(connection.get(), set.c_str())), PGRES_COMMAND_OK);
+  bench::expect(connection.get(), bench::PgResult(PQprepare(connection.get(), "insert", insert_statement, 0, nullptr)),
                 PGRES_COMMAND_OK);
-  bench::expect(
-      connection.get(),
-      bench::PgResult(PQprepare(connection.get(), "insert", insert_statement, 0, nullptr)),
-      PGRES_COMMAND_OK);
   return connection;
 }
 
 std::string payload(const Plan& plan, std::int64_t number, std::int64_t epoch_ns) {
-  std::string text = R"({"n": )" + std::to_string(number) + R"(, "t": )" +
-                     std::to_string(epoch_ns) + R"(, "note": ")";
+  std::string text = R"({"n": )" + std::to_string(number) + R"(, "t": )" + std::to_string(epoch_ns) + R"(, "note": ")";
   if (text.size() + 2 < plan.bytes) text.append(plan.bytes - 2 - text.size(), 'x');
   return text + R"("})";
 }
@@ -56,17 +51,14 @@ std::string payload(const Plan& plan, std::int64_t number, std::int64_t epoch_ns
 std::vector<Written> write_share(PGconn* connection, const Plan& plan, std::int64_t first) {
   std::vector<Written> written;
   for (std::int64_t number = first; number < plan.events; number += plan.connections) {
-    bench::sleep_until_ns(plan.start_ns + static_cast<std::int64_t>(
-                                              static_cast<double>(number) / plan.rate * 1e9));
+    bench::sleep_until_ns(plan.start_ns + static_cast<std::int64_t>(static_cast<double>(number) / plan.rate * 1e9));
     if (monotonic_ns() > plan.give_up_ns) throw std::runtime_error("timed out");
-    const std::string& type =
-        plan.aggregate_types[static_cast<std::size_t>(number) % plan.aggregate_types.size()];
+    const std::string& type = plan.aggregate_types[static_cast<std::size_t>(number) % plan.aggregate_types.size()];
     const std::string id = "order-" + std::to_string(number % 1000);
     const std::int64_t before_ns = bench::epoch_ns();
     const std::string body = payload(plan, number, before_ns);
     const char* values[] = {type.c_str(), id.c_str(), body.c_str()};
-    const bench::PgResult result(
-        PQexecPrepared(connection, "insert", 3, values, nullptr, nullptr, 0));
+    const bench::PgResult result(PQexecPrepared(connection, "insert", 3, values, nullptr, nullptr, 0));
     bench::expect(connection, result, PGRES_COMMAND_OK);
     written.push_back({number, before_ns, bench::epoch_ns()});
   }
@@ -110,8 +102,7 @@ int main(int argc, char** argv) {
 
     std::vector<bench::PgConnection> connections;
     for (std::int64_t i = 0; i < plan.connections; ++i) {
-      connections.push_back(
-          connect_and_prepare(flags.text("conninfo"), flags.text("synchronous-commit")));
+      connections.push_back(connect_and_prepare(flags.text("conninfo"), flags.text("synchronous-commit")));
     }
     plan.start_ns = monotonic_ns();
 

@@ -12,20 +12,16 @@
 
 int main(int argc, char** argv) {
   return bench::run_main([&] {
-    const bench::Flags flags(argc, argv,
-                             {{"topics", ""}, {"partitions", "4"}, {"brokers", "1"}});
-    using MockCluster =
-        std::unique_ptr<rd_kafka_mock_cluster_t, bench::FreeWith<rd_kafka_mock_cluster_destroy>>;
+    const bench::Flags flags(argc, argv, {{"topics", ""}, {"partitions", "4"}, {"brokers", "1"}});
+    using MockCluster = std::unique_ptr<rd_kafka_mock_cluster_t, bench::FreeWith<rd_kafka_mock_cluster_destroy>>;
 
-    const bench::KafkaClient host =
-        bench::make_client(RD_KAFKA_PRODUCER, bench::KafkaConf(rd_kafka_conf_new()));
+    const bench::KafkaClient host = bench::make_client(RD_KAFKA_PRODUCER, bench::KafkaConf(rd_kafka_conf_new()));
     const int brokers = static_cast<int>(flags.count("brokers"));
     const MockCluster cluster(rd_kafka_mock_cluster_new(host.get(), brokers));
     if (!cluster) throw std::runtime_error("the mock cluster did not start");
     for (const std::string& topic : flags.list("topics")) {
       bench::expect(rd_kafka_mock_topic_create(cluster.get(), topic.c_str(),
-                                               static_cast<int>(flags.count("partitions")),
-                                               brokers),
+                                               static_cast<int>(flags.count("partitions")), brokers),
                     "creating topic " + topic);
     }
     std::cout << rd_kafka_mock_cluster_bootstraps(cluster.get()) << std::endl;

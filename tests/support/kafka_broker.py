@@ -79,7 +79,7 @@ class Broker:
 
     def format(self, cluster_id):
         done = subprocess.run(
-            java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties,
+            java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", self._properties,
                  heap="128m"),
             text=True, capture_output=True, timeout=120)
         if done.returncode != 0:
