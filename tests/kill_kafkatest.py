@@ -31,20 +31,36 @@ def killed(postgres, kafka):
     outbox = Outbox(postgres, "killed", kafka, partitions=3)
     outbox.create_slot("witness")
     states = []
-    # Lingering keeps records unacknowledged for long, which is where a position confirmed early would show.
-    with outbox.relay(sink__kafka__properties={"linger.ms": 30}) as relay:
+    # Lingering keeps records unacknowledged for long, and a short timeout makes status updates frequent: where a
+    # position confirmed early would show.
+    with outbox.relay(sink__kafka__properties={"linger.ms": 30},
+                      source__libpq={"options": "-c wal_sender_timeout=600ms"}) as relay:
         with Load(outbox, SEED, writers=2, rows=2, rows_per_second=300):
             for _ in range(ROUNDS):
                 relay.wait_streaming()
-                # The moment of the kill, at random; a confirmation under load may be a second late.
-                threading.Event().wait(chance.uniform(0, 1.5 if chance.random() < 0.3 else 0.4))
-                relay.kill9()
+                if chance.random() < 0.3:
+                    kill_while_nothing_is_acknowledged(relay, kafka)
+                else:
+                    # The moment of the kill, at random; a confirmation under load may be a second late.
+                    threading.Event().wait(chance.uniform(0, 1.5 if chance.random() < 0.3 else 0.4))
+                    relay.kill9()
                 states.append((outbox.confirmed(), kafka.high_watermarks("killed")))
                 relay.start()
         outbox.wait_confirmed(relay, deadline_s=60)
     committed = transactions_of(outbox, "witness")
     return Killed(committed, outbox.ids(), outbox.in_kafka(), states,
                   {event: each.end_lsn for each in committed for event, _ in each.events})
+
+
+def kill_while_nothing_is_acknowledged(relay, kafka):
+    """Status updates go on meanwhile, and must not confirm what is on the way."""
+    kafka.pause()
+    sent = relay.metric("outbox_relay_confirmations_total")
+    relay.wait_for(lambda: relay.metric("outbox_relay_inflight_events") > 0
+                   and relay.metric("outbox_relay_confirmations_total") >= sent + 3, 20,
+                   "status updates while records are on the way")
+    relay.kill9()
+    kafka.resume()
 
 
 def test_everything_committed_and_nothing_else_is_in_kafka(killed):
