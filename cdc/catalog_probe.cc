@@ -7,8 +7,8 @@
 
 namespace outbox {
 
-CatalogProbe::CatalogProbe(const Config& config, std::string host_address, TimePoint first)
-    : config_(config), host_address_(std::move(host_address)), next_at_(first) {}
+CatalogProbe::CatalogProbe(const Config& config, ConnectionKeywords server, TimePoint first)
+    : config_(config), server_(std::move(server)), next_at_(first) {}
 
 pollfd CatalogProbe::descriptor() const {
   return {.fd = connection_ ? PQsocket(connection_.get()) : -1, .events = events_, .revents = 0};
@@ -25,16 +25,8 @@ void CatalogProbe::begin(TimePoint now) {
     spdlog::warn("catalog probe: {}", error.what());
     return;
   }
-  if (!host_address_.empty()) keywords.emplace_back("hostaddr", host_address_);
-  std::vector<const char*> names;
-  std::vector<const char*> values;
-  for (const auto& [name, value] : keywords) {
-    names.push_back(name.c_str());
-    values.push_back(value.c_str());
-  }
-  names.push_back(nullptr);
-  values.push_back(nullptr);
-  connection_.reset(PQconnectStartParams(names.data(), values.data(), 0));
+  keywords.insert(keywords.end(), server_.begin(), server_.end());
+  connection_ = start_connection(keywords);
   PQsetNoticeReceiver(
       connection_.get(), [](void*, const PGresult*) {}, nullptr);
   events_ = POLLOUT;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cdc/catalog.h"
+#include "cdc/conninfo.h"
 #include "cdc/event_loop.h"
 #include "cdc/pg_handles.h"
 
@@ -18,9 +19,8 @@ class CatalogProbe {
  public:
   static constexpr std::chrono::seconds interval{10};
 
-  // `host_address`: the numeric address of the server that streams, so that the same one is asked and no name
-  // is looked up; empty for a Unix socket.
-  CatalogProbe(const Config& config, std::string host_address, TimePoint first);
+  // `server`: which of several hosts streams, so that the same one is asked and no name is looked up.
+  CatalogProbe(const Config& config, ConnectionKeywords server, TimePoint first);
 
   // What to wait for; the descriptor is negative between looks.
   pollfd descriptor() const;
@@ -34,7 +34,7 @@ class CatalogProbe {
   std::optional<Catalog> read_answer();
 
   const Config& config_;
-  std::string host_address_;
+  ConnectionKeywords server_;
   TimePoint next_at_;  // Of the next look, or when the present one is given up.
   PgConnectionHandle connection_;
   bool connected_ = false;

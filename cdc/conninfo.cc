@@ -13,12 +13,14 @@ namespace outbox {
 
 namespace {
 
-// Settings of a role or a database would otherwise change the text that pgoutput writes, and so the payload's bytes,
-// or keep back the warning that PostgreSQL 18 passes over a missing publication. The last one bounds how long a slot
-// stays taken behind a dead network.
+// Settings of a role, a database or a file would otherwise change the text that pgoutput writes, and so the payload's
+// bytes, or keep back the warning that PostgreSQL 18 passes over a missing publication. PostgreSQL takes the last word.
 constexpr const char* pinned_settings =
-    "-c datestyle=ISO,YMD -c intervalstyle=postgres -c timezone=UTC -c bytea_output=hex "
-    "-c extra_float_digits=1 -c client_min_messages=warning -c wal_sender_timeout=30s";
+    "-c datestyle=ISO,YMD -c intervalstyle=postgres -c timezone=UTC -c bytea_output=hex -c extra_float_digits=1 "
+    "-c client_min_messages=warning";
+
+// Bounds how long a slot stays taken behind a dead network; a file may set another.
+constexpr const char* default_settings = "-c wal_sender_timeout=30s";
 
 std::string read_password(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -73,10 +75,23 @@ ConnectionKeywords connection_keywords(const SourceConfig& source, ConnectionKin
   add("password", source.password_file.empty() ? source.password : read_password(source.password_file));
   add("client_encoding", "UTF8");
   add("application_name", application_name(source));
-  // What a file says comes last and wins.
-  add("options", fmt::format("{} {}", pinned_settings, libpq_value(source, "options")));
+  add("options", fmt::format("{} {} {}", default_settings, libpq_value(source, "options"), pinned_settings));
   if (kind == ConnectionKind::replication) add("replication", "database");
   return keywords;
+}
+
+PgConnectionHandle start_connection(const ConnectionKeywords& keywords) {
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  for (const auto& [name, value] : keywords) {
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
+  }
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  PgConnectionHandle handle(PQconnectStartParams(names.data(), values.data(), 0));
+  if (!handle) throw std::bad_alloc();
+  return handle;
 }
 
 void check_libpq_keywords(const SourceConfig& source, std::vector<ConfigProblem>& problems) {

@@ -32,8 +32,10 @@ std::size_t OutboxTable::require(std::string_view name, std::string_view needed_
   if (const auto index = find(name)) return *index;
   const auto column = mapped_column(config_->columns, name).value_or(name);
   throw HaltError(
-      fmt::format("table {} has no column \"{}\", which {} needs; its published columns are {}. Name the column under "
-                  "outbox[].columns, or add it to the table (and to the publication's column list, if it has one)",
+      fmt::format("table {} has no column \"{}\", which {} needs; the row has {}. Name the column that it has under "
+                  "outbox[].columns or in the templates (a row keeps the columns that it was written with: one that is "
+                  "added to the "
+                  "table, or to the publication's column list, helps later rows alone)",
                   name_, column, needed_for, fmt::join(columns_, ", ")));
 }
 

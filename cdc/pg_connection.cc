@@ -60,16 +60,7 @@ PgConnection::PgConnection(const ConnectionKeywords& keywords, EventLoop& loop, 
 void PgConnection::on_notice(NoticeReceiver receiver) { *on_notice_ = std::move(receiver); }
 
 void PgConnection::connect(const ConnectionKeywords& keywords, TimePoint deadline) {
-  std::vector<const char*> names;
-  std::vector<const char*> values;
-  for (const auto& [name, value] : keywords) {
-    names.push_back(name.c_str());
-    values.push_back(value.c_str());
-  }
-  names.push_back(nullptr);
-  values.push_back(nullptr);
-  handle_.reset(PQconnectStartParams(names.data(), values.data(), 0));
-  if (!handle_) throw std::bad_alloc();
+  handle_ = start_connection(keywords);
   PQsetErrorVerbosity(handle_.get(), PQERRORS_VERBOSE);
   PQsetNoticeReceiver(handle_.get(), take_notice, on_notice_.get());
 

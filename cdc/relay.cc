@@ -9,6 +9,22 @@
 
 namespace outbox {
 
+namespace {
+
+// The event's own id, where the table has one: an id may stand in a log, a payload never.
+std::string id_of(const OutboxEvent& event) {
+  const auto column = event.table->find("id");
+  if (!column || event.values[*column].is_null()) return "without an id";
+  return fmt::format("id {}", event.values[*column].text.substr(0, 100));
+}
+
+std::string place_of(const EventPosition& position) {
+  return fmt::format("transaction {} committed at {}, its insert number {}", position.xid,
+                     to_string(position.commit_lsn), position.ordinal + 1);
+}
+
+}  // namespace
+
 Relay::Relay(const std::vector<OutboxConfig>& outbox, std::size_t max_in_flight)
     : decoder_(outbox), window_(max_in_flight) {}
 
@@ -104,9 +120,17 @@ void Relay::on_commit(const pgoutput::Commit& commit) {
   window_.committed(commit.end_lsn);
 }
 
+OutboxEvent Relay::decode(const pgoutput::Insert& insert) const {
+  try {
+    return decoder_.decode(insert);
+  } catch (const UnknownRelation& problem) {
+    throw UnknownRelation(fmt::format("{} ({})", problem.what(), place_of(window_.next_position())));
+  }
+}
+
 void Relay::on_insert(const pgoutput::Insert& insert, std::string_view message, Now now) {
   if (!window_.in_transaction()) throw ProtocolError("an Insert outside a transaction");
-  const auto event = decoder_.decode(insert);
+  const auto event = decode(insert);
   const bool delivered_whole = resume_after_.has_value();
   if (delivered_whole || window_.delivered_before()) {
     window_.record_skipped();
@@ -182,22 +206,6 @@ StandbyStatusUpdate Relay::take_status(Now now, bool reply_requested) {
 std::chrono::steady_clock::duration Relay::oldest_unacked_age(Now now) {
   return send_times_.oldest_age(window_.oldest_out(), window_.end(), now.steady);
 }
-
-namespace {
-
-// The event's own id, where the table has one: an id may stand in a log, a payload never.
-std::string id_of(const OutboxEvent& event) {
-  const auto column = event.table->find("id");
-  if (!column || event.values[*column].is_null()) return "without an id";
-  return fmt::format("id {}", event.values[*column].text.substr(0, 100));
-}
-
-std::string place_of(const EventPosition& position) {
-  return fmt::format("transaction {} committed at {}, its insert number {}", position.xid,
-                     to_string(position.commit_lsn), position.ordinal + 1);
-}
-
-}  // namespace
 
 void Relay::halt_on(const OutboxEvent& event, const std::string& problem) const {
   throw HaltError(fmt::format("the event {} in {} cannot be sent ({}): {}", id_of(event), event.table->name(),

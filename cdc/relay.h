@@ -115,6 +115,7 @@ class Relay {
   void on_message(std::string_view message, Now now);
   void on_begin(const pgoutput::Begin& begin);
   void on_commit(const pgoutput::Commit& commit);
+  OutboxEvent decode(const pgoutput::Insert& insert) const;
   void on_insert(const pgoutput::Insert& insert, std::string_view message, Now now);
   void take_reports(Now now);
   void check_history(Lsn passed) const;

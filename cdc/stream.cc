@@ -25,9 +25,12 @@ constexpr std::size_t messages_a_turn = 8192;
 
 constexpr int silent_intervals = 3;
 
-std::string address_of(const PGconn* connection) {
+// Of several hosts, the one that streams.
+ConnectionKeywords server_of(const PGconn* connection) {
+  ConnectionKeywords server{{"host", PQhost(connection)}, {"port", PQport(connection)}};
   const char* address = PQhostaddr(connection);
-  return address != nullptr ? address : "";
+  if (address != nullptr && *address != 0) server.emplace_back("hostaddr", address);
+  return server;
 }
 
 }  // namespace
@@ -40,7 +43,7 @@ Stream::Stream(const Config& config, EventLoop& loop, Observer& observer, Relay&
       relay_(relay),
       sink_(sink),
       connection_(connection),
-      probe_(config, address_of(connection.sql().get()), EventLoop::now().steady),
+      probe_(config, server_of(connection.sql().get()), EventLoop::now().steady),
       status_interval_(status_interval),
       last_message_(EventLoop::now().steady) {}
 
