@@ -122,7 +122,7 @@ def test_a_column_list_without_a_needed_column_halts_and_names_it():
             relay.wait_state("halted")
             reason = relay.ready()[1]
             assert "column list" in reason and 'no column "payload"' in reason
-            assert "published columns are id, aggregate_type, aggregate_id" in reason
+            assert "the row has id, aggregate_type, aggregate_id" in reason
 
 
 def test_a_publication_of_everything_gives_one_record_per_insert_and_a_warning(pg):
