@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "cdc/exit_codes.h"
-#include "cdc/pg_handles.h"
+#include "config/read_file.h"
 
 namespace outbox {
 
@@ -23,14 +21,13 @@ constexpr const char* pinned_settings =
 constexpr const char* default_settings = "-c wal_sender_timeout=30s";
 
 std::string read_password(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) {
-    throw FatalError(ExitCode::config,
-                     fmt::format("source.password_file {} cannot be read; check the path and its owner", path));
+  auto content = read_secret_file(path);
+  if (const auto* bad = std::get_if<BadFile>(&content)) {
+    throw FatalError(ExitCode::config, fmt::format("source.password_file {}: {}", path, bad->message));
   }
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  return text;
+  auto password = std::get<std::string>(std::move(content));
+  if (password.ends_with('\r')) password.pop_back();
+  return password;
 }
 
 bool given(const SourceConfig& source, const char* keyword) {

@@ -88,9 +88,19 @@ ExitCode Daemon::run() {
   }
 }
 
+ReplicationConnection Daemon::connect() {
+  try {
+    return ReplicationConnection(config_.source, loop_, in(connect_deadline));
+  } catch (const FatalError& error) {
+    // A password file that was good once is being replaced.
+    if (claim_.claimed_before()) throw PgError(error.what(), "");
+    throw;
+  }
+}
+
 ExitCode Daemon::run_stream() {
   if (!claim_.claimed_before()) observer_.enter(State::starting, "connecting to PostgreSQL");
-  ReplicationConnection connection(config_.source, loop_, in(connect_deadline));
+  auto connection = connect();
   refused_logins_ = 0;
   observer_.service().ready();
   const auto identity = connection.identify(in(connect_deadline));
@@ -99,9 +109,11 @@ ExitCode Daemon::run_stream() {
   start_relay(claimed);
   observer_.metrics().connected(true);
   observer_.metrics().catalog(catalog, true);
-  spdlog::info("streaming from {} (slot \"{}\", publication \"{}\", PostgreSQL {}, system {}, timeline {})",
-               to_string(relay_.flushed_lsn()), config_.source.slot.name, config_.source.publication.name,
-               catalog.server_version_text, identity.system_identifier, identity.timeline);
+  // Each try of a halted relay begins a stream: no news until it comes past where it halted.
+  spdlog::log(observer_.halted() ? spdlog::level::debug : spdlog::level::info,
+              "streaming from {} (slot \"{}\", publication \"{}\", PostgreSQL {}, system {}, timeline {})",
+              to_string(relay_.flushed_lsn()), config_.source.slot.name, config_.source.publication.name,
+              catalog.server_version_text, identity.system_identifier, identity.timeline);
   Stream stream(config_, loop_, observer_, relay_, *sink_, connection, status_interval(catalog));
   try {
     return finish(connection, stream.run());

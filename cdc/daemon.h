@@ -32,6 +32,7 @@ class Daemon {
 
  private:
   ExitCode run_stream();
+  ReplicationConnection connect();
   void start_relay(const ClaimedSlot& claimed);
   ExitCode finish(ReplicationConnection& connection, StreamEnd end);
   bool confirmed_by_server(ReplicationConnection& connection, TimePoint deadline);

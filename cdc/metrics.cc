@@ -48,7 +48,10 @@ Metrics::Metrics(const std::string& slot_name)
                       "Events that the sink refused for good; each halts the relay.", slot_)),
       null_keys_(
           counter("outbox_relay_null_keys_total", "Events sent without a key because on_null.key is send.", slot_)),
-      confirmations_(counter("outbox_relay_confirmations_total", "Standby status updates sent.", slot_)),
+      progress_(counter("outbox_relay_confirmations_total", "Standby status updates sent, by why they went out.",
+                        {{"slot_name", slot_name}, {"kind", "progress"}})),
+      requested_(counter("outbox_relay_confirmations_total", "", {{"slot_name", slot_name}, {"kind", "requested"}})),
+      keepalive_(counter("outbox_relay_confirmations_total", "", {{"slot_name", slot_name}, {"kind", "keepalive"}})),
       halts_(counter("outbox_relay_halts_total", "Times the relay has halted.")),
       backpressure_seconds_(counter("outbox_relay_backpressure_seconds_total",
                                     "Seconds in which the sink was full and nothing was read.")),
@@ -77,7 +80,7 @@ Metrics::Metrics(const std::string& slot_name)
                                                                       AgeHistogram::bounds.end()))) {
   for (const auto state : all_states) {
     states_[state] =
-        &gauge("outbox_relay_state", "1 for the state that the relay is in.", {{"state", to_string(state)}});
+        &gauge("outbox_relay_up_state", "1 for the state that the relay is in.", {{"state", to_string(state)}});
   }
   states_[State::starting]->Set(1);
   for (const char* status : wal_statuses) {
@@ -130,7 +133,9 @@ void Metrics::update(const Status& status, const RelayCounts& counts, const AgeH
   advance(delivered_, last_.records_delivered, counts.records_delivered);
   advance(suppressed_, last_.records_suppressed, counts.records_suppressed);
   advance(failed_, last_.records_failed, counts.records_failed);
-  advance(confirmations_, last_.status_updates, counts.status_updates);
+  advance(progress_, last_.confirmations_progress, counts.confirmations_progress);
+  advance(requested_, last_.confirmations_requested, counts.confirmations_requested);
+  advance(keepalive_, last_.confirmations_keepalive, counts.confirmations_keepalive);
   advance(null_keys_, last_null_keys_, null_keys);
   received_lsn_.Set(as_double(status.received_lsn));
   flushed_lsn_.Set(as_double(status.flushed_lsn));

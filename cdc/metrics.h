@@ -60,7 +60,9 @@ class Metrics {
   prometheus::Counter& suppressed_;
   prometheus::Counter& failed_;
   prometheus::Counter& null_keys_;
-  prometheus::Counter& confirmations_;
+  prometheus::Counter& progress_;
+  prometheus::Counter& requested_;
+  prometheus::Counter& keepalive_;
   prometheus::Counter& halts_;
   prometheus::Counter& backpressure_seconds_;
   prometheus::Gauge& backpressure_;

@@ -14,6 +14,9 @@ void Observer::enter(State state, const std::string& given_reason) {
   const bool still_halted = status_.state == State::halted && relay_.flushed_lsn() <= halted_at_;
   if (still_halted && state != State::halted && state != State::stopping) return;
   if (state == State::halted) halted_at_ = relay_.flushed_lsn();
+  if (status_.state == State::halted && state == State::streaming) {
+    spdlog::info("streaming again, past where it halted");
+  }
   status_.state = state;
   status_.reason = reason;
   // Back-pressure comes and goes many times a second under load: it is a metric, not a line.

@@ -20,6 +20,8 @@ class Observer {
   // position where it halted, however often it tries.
   void enter(State state, const std::string& reason = {});
 
+  bool halted() const { return status_.state == State::halted; }
+
   // The loop has turned: publishes what it sees, at most ten times a second.
   void turned(const Now& now);
 

@@ -192,11 +192,25 @@ void Relay::collect(Now now) {
   on_insert(std::get<pgoutput::Insert>(decoded), message, now);
 }
 
+void Relay::count_status(StatusSchedule::Reason reason) {
+  switch (reason) {
+    case StatusSchedule::Reason::progress:
+      ++counts_.confirmations_progress;
+      return;
+    case StatusSchedule::Reason::requested:
+      ++counts_.confirmations_requested;
+      return;
+    case StatusSchedule::Reason::keepalive:
+      ++counts_.confirmations_keepalive;
+      return;
+  }
+}
+
 StandbyStatusUpdate Relay::take_status(Now now, bool reply_requested) {
   // Until the history has shown itself the same, even the position we start at may be beyond what was delivered of it.
   const auto flushed = resume_after_ ? Lsn{} : flushed_lsn();
+  count_status(schedule_.reason(flushed));
   schedule_.sent(now.steady, flushed);
-  ++counts_.status_updates;
   return {.written = std::max(received_, flushed),
           .flushed = flushed,
           .applied = flushed,

@@ -42,7 +42,10 @@ struct RelayCounts {
   std::uint64_t records_delivered = 0;
   std::uint64_t records_suppressed = 0;  // Delivered by an earlier stream of this process, not sent again.
   std::uint64_t records_failed = 0;
-  std::uint64_t status_updates = 0;
+  // Status updates, by why they went out.
+  std::uint64_t confirmations_progress = 0;
+  std::uint64_t confirmations_requested = 0;
+  std::uint64_t confirmations_keepalive = 0;
 };
 
 // What a stream begins with.
@@ -118,6 +121,7 @@ class Relay {
   OutboxEvent decode(const pgoutput::Insert& insert) const;
   void on_insert(const pgoutput::Insert& insert, std::string_view message, Now now);
   void take_reports(Now now);
+  void count_status(StatusSchedule::Reason reason);
   void check_history(Lsn passed) const;
   void advance_flushed(Now now);
   [[noreturn]] void halt_on(const OutboxEvent& event, const std::string& problem) const;

@@ -22,6 +22,9 @@ struct SystemIdentity {
 class ReplicationConnection {
  public:
   ReplicationConnection(const SourceConfig& source, EventLoop& loop, TimePoint deadline);
+  // Stays where it is: libpq calls back to its address.
+  ReplicationConnection(const ReplicationConnection&) = delete;
+  ReplicationConnection& operator=(const ReplicationConnection&) = delete;
 
   PgConnection& sql() { return connection_; }
   SystemIdentity identify(TimePoint deadline);

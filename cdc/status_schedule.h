@@ -34,6 +34,13 @@ class StatusSchedule {
     return last_sent_ + interval_;
   }
 
+  // Why an update that goes out now does.
+  enum class Reason { progress, requested, keepalive };
+  Reason reason(Lsn flushed) const {
+    if (flushed > confirmed_) return Reason::progress;
+    return reply_wanted_ ? Reason::requested : Reason::keepalive;
+  }
+
   void sent(TimePoint now, Lsn flushed) {
     last_sent_ = now;
     confirmed_ = flushed;

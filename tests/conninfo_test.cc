@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -82,7 +84,10 @@ TEST(ConnInfo, OnlyAReplicationConnectionSaysSo) {
 class PasswordFile : public testing::Test {
  protected:
   ~PasswordFile() override { std::remove(path.c_str()); }
-  void write(const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+  void write(const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+    chmod(path.c_str(), 0600);
+  }
   std::string password() { return value_of(source_of(", password_file: '" + path + "'"), "password"); }
 
   const std::string path = testing::TempDir() + "outbox-relay-password-" + std::to_string(getpid());

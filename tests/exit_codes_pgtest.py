@@ -142,6 +142,16 @@ def test_a_password_file_that_cannot_be_read_is_a_config_error(pg):
     assert ended == 78 and "/nonexistent/password" in said
 
 
+def test_a_password_file_that_anyone_can_read_is_refused(pg, tmp_path):
+    box = ShapedOutbox(pg)
+    file = tmp_path / "password"
+    file.write_text("swordfish\n")
+    file.chmod(0o644)
+    box.config["source"]["password_file"] = str(file)
+    ended, said = exit_of(box.config)
+    assert ended == 78 and "chmod" in said and "swordfish" not in said
+
+
 def test_a_changed_password_is_picked_up_at_the_next_connection(pg, tmp_path):
     box = ShapedOutbox(pg)
     role = f"rotating_{box.name}"
@@ -154,9 +164,11 @@ def test_a_changed_password_is_picked_up_at_the_next_connection(pg, tmp_path):
     with box.relay() as relay:
         relay.wait_streaming()
         pg.sql(f"ALTER ROLE {role} PASSWORD 'second $''s'")
-        file.write_text("second $'s\n")
+        file.write_text("")  # As it may be found in the middle of a rotation.
         old = pg.walsender_pid(box.name)
         pg.sql("SELECT pg_terminate_backend(%s)", [old])
+        relay.wait_log("password_file.*connecting again")
+        file.write_text("second $'s\n")
         relay.wait_for(lambda: pg.walsender_pid(box.name) not in (None, old), 20, "a new walsender")
         box.wait_ids(relay, [box.insert()])
         assert relay.terminate() == 0

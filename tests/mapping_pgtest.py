@@ -105,7 +105,7 @@ def test_a_row_that_cannot_be_sent_halts_and_flows_once_the_route_is_changed(ref
         before = box.wal_end()
     with box.relay() as relay:
         relay.wait_for(lambda: relay.metric("outbox_relay_halts_total") >= 2, 15, "it has tried again")
-        assert relay.metric("outbox_relay_state", state="halted") == 1
+        assert relay.metric("outbox_relay_up_state", state="halted") == 1
         reason = relay.wait_log(rf"halted: the event id {bad} in public.outbox_events cannot be sent "
                                 rf"\(transaction \d+ committed at [0-9A-F]+/[0-9A-F]+, its insert number 3\): .*{message}")
         assert relay.stderr().count(reason[0]) == 1  # Said once, not at every try.

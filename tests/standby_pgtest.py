@@ -71,6 +71,6 @@ def test_three_replicas_send_each_row_once(postgres):
 
 def streams(*relays):
     """The one of them that does."""
-    relays[0].wait_for(lambda: any(relay.metric("outbox_relay_state", state="streaming") for relay in relays), 30,
+    relays[0].wait_for(lambda: any(relay.metric("outbox_relay_up_state", state="streaming") for relay in relays), 30,
                        "one of the relays streams")
-    return next(relay for relay in relays if relay.metric("outbox_relay_state", state="streaming"))
+    return next(relay for relay in relays if relay.metric("outbox_relay_up_state", state="streaming"))

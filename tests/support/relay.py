@@ -185,7 +185,7 @@ class RelayProcess:
         return self.get("/livez")
 
     def metrics(self):
-        """Sample to value, such as {'outbox_relay_state{state="streaming"}': 1.0}; labels sorted."""
+        """Sample to value, such as {'outbox_relay_up_state{state="streaming"}': 1.0}; labels sorted."""
         status, text = self.get("/metrics")
         assert status == 200, (status, text)
         return parse_metrics(text)
@@ -206,7 +206,7 @@ class RelayProcess:
                           unless=self._process.check_running)
 
     def wait_state(self, state, deadline_s=30):
-        self.wait_for(lambda: self.metric("outbox_relay_state", state=state) == 1, deadline_s,
+        self.wait_for(lambda: self.metric("outbox_relay_up_state", state=state) == 1, deadline_s,
                       f"the relay is {state}")
         return self
 
