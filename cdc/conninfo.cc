@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cdc/exit_codes.h"
+#include "config/nearest.h"
 #include "config/read_file.h"
 
 namespace outbox {
@@ -93,15 +94,13 @@ PgConnectionHandle start_connection(const ConnectionKeywords& keywords) {
 
 void check_libpq_keywords(const SourceConfig& source, std::vector<ConfigProblem>& problems) {
   const PgOptions known(PQconndefaults());
+  std::vector<std::string_view> keywords;
+  for (const auto* option = known.get(); option->keyword != nullptr; ++option) keywords.emplace_back(option->keyword);
   for (const auto& each : source.libpq) {
-    bool found = false;
-    for (const auto* option = known.get(); option->keyword != nullptr && !found; ++option) {
-      found = each.name == option->keyword;
-    }
-    if (!found) {
-      problems.push_back({each.mark, fmt::format("source.libpq.{}: libpq {}.{} has no such keyword", each.name,
-                                                 PQlibVersion() / 10000, PQlibVersion() % 10000)});
-    }
+    if (std::find(keywords.begin(), keywords.end(), each.name) != keywords.end()) continue;
+    problems.push_back(
+        {each.mark, fmt::format("source.libpq.{}: libpq {}.{} has no such keyword{}", each.name, PQlibVersion() / 10000,
+                                PQlibVersion() % 10000, suggest_nearest(each.name, keywords))});
   }
 }
 

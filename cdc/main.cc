@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cdc/commands.h"
 #include "cdc/conninfo.h"
@@ -13,8 +14,10 @@
 #include "cdc/failure.h"
 #include "cdc/logging.h"
 #include "cdc/pg_connection.h"
+#include "cdc/printable.h"
 #include "cdc/version.h"
 #include "config/load.h"
+#include "config/nearest.h"
 #include "sinks/make_sink.h"
 
 namespace outbox {
@@ -22,11 +25,10 @@ namespace outbox {
 namespace {
 
 Config load_and_check(const std::string& file) {
-  auto config = load_config(file);
-  std::vector<ConfigProblem> problems;
-  check_libpq_keywords(config.source, problems);
-  check_sink(config, problems);
-  if (!problems.empty()) throw ConfigError(file, std::move(problems));
+  auto config = load_config(file, process_environment(), [](const Config& read, std::vector<ConfigProblem>& problems) {
+    check_libpq_keywords(read.source, problems);
+    check_sink(read, problems);
+  });
   configure_logging(config.log);
   return config;
 }
@@ -104,6 +106,20 @@ void describe(CLI::App& app, CommandLine& line) {
   drop->callback([&line] { line.command = [](const Config& config) { return run_slot_drop(config, drop_options); }; });
 }
 
+// Whether the first word is a command or an option; says what is meant where it is neither.
+bool is_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return true;
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto suggestion = suggest_nearest(word, candidates);
+  fmt::print(stderr, "there is no command \"{}\"{} Run outbox-relay --help\n", printable(word),
+             suggestion.empty() ? "." : suggestion);
+  return false;
+}
+
 // One-shot commands end where the daemon would try again.
 ExitCode code_for(const PgError& error) {
   const auto kind = classify(error, "").kind;
@@ -155,6 +171,7 @@ int main(int argc, char** argv) {
   CLI::App app("Relays committed rows of an outbox table in PostgreSQL to Kafka, losing none.", "outbox-relay");
   outbox::CommandLine line;
   outbox::describe(app, line);
+  if (argc > 1 && !outbox::is_command(app, argv[1])) return outbox::to_int(outbox::ExitCode::usage);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

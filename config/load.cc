@@ -79,13 +79,14 @@ Environment process_environment() {
   };
 }
 
-Config load_config(const std::string& path, const Environment& environment) {
+Config load_config(const std::string& path, const Environment& environment, const FurtherChecks& further) {
   const auto content = read_file(path, kLargestFile);
   if (const auto* bad = std::get_if<BadFile>(&content)) throw ConfigError(path, {{{}, bad->message}});
-  return parse_config(std::get<std::string>(content), path, environment);
+  return parse_config(std::get<std::string>(content), path, environment, further);
 }
 
-Config parse_config(const std::string& text, const std::string& file, const Environment& environment) {
+Config parse_config(const std::string& text, const std::string& file, const Environment& environment,
+                    const FurtherChecks& further) {
   std::vector<ConfigProblem> problems;
   if (text.size() > kLargestFile) throw ConfigError(file, {{{}, "is larger than 1024 KiB"}});
   const YamlNode tree = parse_yaml(text, problems);
@@ -96,6 +97,7 @@ Config parse_config(const std::string& text, const std::string& file, const Envi
   if (const auto root = ValueReader(context, tree, Mark{1, 1}, "", "", false).map()) {
     if (read_version(*root)) {
       read_root(*root, config);
+      if (further) further(config, problems);
     } else {
       problems.erase(problems.begin() + yaml_problems,
                      problems.end() - 1);  // Keys that only this version calls wrong.

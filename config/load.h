@@ -31,10 +31,16 @@ class ConfigError : public std::runtime_error {
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
+// What only a library can judge of what has been read so far, such as the names of its own keywords; adds its problems
+// to those of the file, so that one run says them all.
+using FurtherChecks = std::function<void(const Config&, std::vector<ConfigProblem>&)>;
+
 // Reads and checks a file. Throws ConfigError with every problem found, also for a file that cannot be read.
-Config load_config(const std::string& path, const Environment& environment = process_environment());
+Config load_config(const std::string& path, const Environment& environment = process_environment(),
+                   const FurtherChecks& further = {});
 
 // The same for text that is at hand; `file` is what messages call it.
-Config parse_config(const std::string& text, const std::string& file, const Environment& environment);
+Config parse_config(const std::string& text, const std::string& file, const Environment& environment,
+                    const FurtherChecks& further = {});
 
 }  // namespace outbox

@@ -49,4 +49,9 @@ std::optional<std::string_view> find_nearest(std::string_view word, std::span<co
   return nearest;
 }
 
+std::string suggest_nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  const auto nearest = find_nearest(word, candidates);
+  return nearest ? "; did you mean \"" + std::string(*nearest) + "\"?" : std::string();
+}
+
 }  // namespace outbox

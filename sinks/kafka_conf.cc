@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "config/nearest.h"
 
 namespace outbox {
 
@@ -59,6 +65,30 @@ bool set(rd_kafka_conf_t* conf, const Setting& setting, std::string& error) {
   return result == RD_KAFKA_CONF_OK;
 }
 
+// Every name that librdkafka knows, aliases too: the first column of the table that it prints for people.
+std::vector<std::string> property_names() {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* table = open_memstream(&text, &size);
+  if (table == nullptr) return {};
+  rd_kafka_conf_properties_show(table);
+  std::fclose(table);
+  std::istringstream lines(text);
+  std::free(text);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find('|') != std::string::npos) names.push_back(line.substr(0, line.find(' ')));
+  }
+  return names;
+}
+
+// The nearest property to one that librdkafka refuses; nothing where it knows the name and dislikes the value.
+std::string suggestion(const std::string& refused) {
+  const auto names = property_names();
+  if (std::find(names.begin(), names.end(), refused) != names.end()) return {};
+  return suggest_nearest(refused, std::vector<std::string_view>(names.begin(), names.end()));
+}
+
 // A record that may be sent has to fit into the queue, or it would wait for ever for room.
 void widen_queue_for_largest_record(rd_kafka_conf_t* conf) {
   const long needed_kbytes = number_of(conf, "message.max.bytes") / 1024 + 1;
@@ -79,8 +109,9 @@ KafkaConf make_kafka_conf(const KafkaConfig& config, std::vector<ConfigProblem>&
   set(conf.get(), no_metrics_push, error);
   for (const auto& property : config.properties) {
     if (!set(conf.get(), {property.name.c_str(), property.value.c_str()}, error)) {
-      problems.push_back({property.mark, fmt::format("sink.kafka.properties.{}: librdkafka {} says: {}", property.name,
-                                                     rd_kafka_version_str(), error)});
+      problems.push_back(
+          {property.mark, fmt::format("sink.kafka.properties[{}]: librdkafka {} says: {}{}", property.name,
+                                      rd_kafka_version_str(), error, suggestion(property.name))});
     }
   }
   for (const auto& setting : guarantee) {

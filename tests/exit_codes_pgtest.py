@@ -68,6 +68,25 @@ def test_a_usage_error_is_64(arguments):
     assert code == 64 and err + out != ""
 
 
+def test_a_misspelt_command_is_told_the_nearest():
+    code, _, err = run_command(["statsu"])
+    assert code == 64 and 'did you mean "status"?' in err
+
+
+def test_everything_wrong_in_a_file_is_said_in_one_run_with_what_the_libraries_refuse(tmp_path):
+    file = tmp_path / "relay.yaml"
+    file.write_text("""version: 1
+source: {database: shop, publicaton: {name: x}, libpq: {sslmodee: require}}
+sink: {kafka: {brokers: ["localhost:9092"], properties: {linger.mss: 5, acks: 1}}}
+shutdown: {grace: 20}
+""")
+    code, _, err = run_command(["check", "--config", str(file)])
+    said = [line.removeprefix(f"{file}:") for line in err.splitlines()]
+    assert code == 78 and [line.split(" ")[0] for line in said] == ["2:26:", "2:57:", "3:58:", "3:73:", "4:19:"]
+    for line, nearest in zip(said, ["publication", "sslmode", "linger.ms"]):
+        assert f'did you mean "{nearest}"?' in line
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"], ["slot", "drop", "--help"]])
 def test_help_and_version_succeed(arguments):
     code, out, err = run_command(arguments)
