@@ -6,6 +6,7 @@
 #include "cdc/one_shot.h"
 #include "cdc/provision.h"
 #include "cdc/replication_connection.h"
+#include "cdc/router.h"
 #include "sinks/kafka_check.h"
 #include "sinks/make_sink.h"
 
@@ -21,19 +22,10 @@ ExitCode check_source(const Config& config) {
   return report(examine(read_catalog(connection.sql(), config, one_shot_deadline()), config), stdout, ShowOk::yes);
 }
 
-// Topics that a template names outright; the others are known only once an event comes by.
-std::vector<std::string> named_topics(const Config& config) {
-  std::vector<std::string> topics;
-  for (const auto& entry : config.outbox) {
-    const auto& pieces = entry.route.topic.pieces;
-    if (pieces.size() == 1 && pieces[0].kind == Template::Piece::Kind::literal) topics.push_back(pieces[0].text);
-  }
-  return topics;
-}
-
 ExitCode check_kafka(const Config& config) {
   auto code = ExitCode::ok;
-  for (const auto& finding : check_kafka_topics(*config.sink.kafka, named_topics(config), std::chrono::seconds(10))) {
+  for (const auto& finding :
+       check_kafka_topics(*config.sink.kafka, literal_topics(config.outbox), std::chrono::seconds(10))) {
     fmt::print("{:<8} {}\n", finding.fine ? "ok" : "error", finding.text);
     if (!finding.fine) code = finding.reachable ? ExitCode::config : ExitCode::unavailable;
   }

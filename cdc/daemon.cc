@@ -31,15 +31,6 @@ milliseconds status_interval(const Catalog& catalog) {
   return std::clamp(milliseconds(catalog.wal_sender_timeout_ms / 3), StatusSchedule::shortest_gap, longest);
 }
 
-std::vector<std::string> literal_topics(const Config& config) {
-  std::vector<std::string> topics;
-  for (const auto& entry : config.outbox) {
-    const auto& pieces = entry.route.topic.pieces;
-    if (pieces.size() == 1 && pieces[0].kind == Template::Piece::Kind::literal) topics.push_back(pieces[0].text);
-  }
-  return topics;
-}
-
 }  // namespace
 
 Daemon::Daemon(const Config& config, SinkFactory make_sink)
@@ -132,7 +123,7 @@ ExitCode Daemon::run_stream() {
 
 void Daemon::start_relay(const ClaimedSlot& claimed) {
   if (!sink_) sink_ = make_sink_(config_);
-  sink_->expect_topics(literal_topics(config_));
+  sink_->expect_topics(literal_topics(config_.outbox));
   const auto& after = claimed.resume_after;
   relay_.start_stream(*sink_,
                       {.position = after ? after->commit_lsn : claimed.catalog.slot->confirmed_flush_lsn,

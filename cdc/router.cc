@@ -21,6 +21,15 @@ const char* topic_name_problem(std::string_view topic) {
   return legal ? nullptr : "only ASCII letters, digits, '.', '_' and '-' may stand in it";
 }
 
+std::vector<std::string> literal_topics(const std::vector<OutboxConfig>& outbox) {
+  std::vector<std::string> topics;
+  for (const auto& entry : outbox) {
+    const auto& pieces = entry.route.topic.pieces;
+    if (pieces.size() == 1 && pieces[0].kind == Template::Piece::Kind::literal) topics.push_back(pieces[0].text);
+  }
+  return topics;
+}
+
 BoundTemplate::BoundTemplate(const Template& source, const OutboxTable& table, std::string_view needed_for) {
   for (const auto& piece : source.pieces) {
     const bool is_column = piece.kind == Template::Piece::Kind::column;
