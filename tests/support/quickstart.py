@@ -56,6 +56,9 @@ def main(keep):
 
         placed = play_order_service(pg)
         show_delivered(kafka, relay, len(placed))
+        # The relay publishes its own figures ten times a second.
+        relay.wait_for(lambda: relay.metric("outbox_relay_events_total", outcome="delivered") >= len(placed), 10,
+                       "the relay's figures show them")
         print("\noutbox-relay status:")
         print(indented(relay_command("status", relay.config_path)))
         print()
