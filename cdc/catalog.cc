@@ -36,6 +36,8 @@ SELECT json_build_object(
   'synchronous_standby_names', current_setting('synchronous_standby_names'),
   'idle_slot_timeout', current_setting('idle_replication_slot_timeout', true),
   'slot', (SELECT to_json(s) FROM pg_replication_slots s WHERE s.slot_name = {slot}),
+  'walsender_wait_event', (SELECT a.wait_event FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid
+     WHERE s.slot_name = {slot}),
   'publication', (SELECT to_json(p) FROM pg_publication p WHERE p.pubname = {publication}),
   'published_tables', (SELECT json_agg(x.name) FROM (
      SELECT 'every table' AS name FROM pg_publication p WHERE p.pubname = {publication} AND p.puballtables
@@ -108,6 +110,7 @@ CatalogSlot parse_slot(const Json& row) {
                    .confirmed_flush_lsn = lsn_of(row, "confirmed_flush_lsn"),
                    .wal_status = text_of(row, "wal_status"),
                    .invalidation_reason = text_of(row, "invalidation_reason"),
+                   .walsender_wait_event = {},
                    .safe_wal_bytes = {}};
   if (row.contains("safe_wal_size") && row["safe_wal_size"].is_number()) {
     slot.safe_wal_bytes = row["safe_wal_size"].get<std::int64_t>();
@@ -139,6 +142,12 @@ RelationMap Catalog::relations() const {
     for (const auto oid : tables[entry].relations) map[oid] = entry;
   }
   return map;
+}
+
+bool Catalog::wal_is_kept_by_idleness() const {
+  constexpr std::uint64_t worth_a_record = 1 << 20;
+  return slot && !in_recovery && !oldest_transaction && wal_end <= slot->confirmed_flush_lsn &&
+         slot->confirmed_flush_lsn.value > slot->restart_lsn.value + worth_a_record;
 }
 
 std::string catalog_query(const Config& config, int server_version, const QuoteLiteral& literal) {
@@ -179,7 +188,10 @@ Catalog parse_catalog(const std::string& text) {
                   .tables = {},
                   .published_tables = list_of<std::string>(json, "published_tables"),
                   .oldest_transaction = {}};
-  if (const auto& row = json.at("slot"); row.is_object()) catalog.slot = parse_slot(row);
+  if (const auto& row = json.at("slot"); row.is_object()) {
+    catalog.slot = parse_slot(row);
+    catalog.slot->walsender_wait_event = text_of(json, "walsender_wait_event");
+  }
   if (const auto& row = json.at("publication"); row.is_object()) {
     catalog.publication = CatalogPublication{.inserts = truth_of(row, "pubinsert"),
                                              .updates = truth_of(row, "pubupdate"),

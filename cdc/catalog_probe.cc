@@ -17,6 +17,7 @@ pollfd CatalogProbe::descriptor() const {
 void CatalogProbe::begin(TimePoint now) {
   next_at_ = now + interval;
   connected_ = false;
+  giving_sign_of_life_ = false;
   connection_.reset();
   ConnectionKeywords keywords;
   try {
@@ -33,13 +34,24 @@ void CatalogProbe::begin(TimePoint now) {
 }
 
 std::optional<Catalog> CatalogProbe::read_answer() {
-  const PgResult result(PQgetResult(connection_.get()));
   std::optional<Catalog> catalog;
-  if (PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQntuples(result.get()) == 1) {
-    catalog = parse_catalog(PQgetvalue(result.get(), 0, 0));
+  while (const PgResult result{PQgetResult(connection_.get())}) {
+    if (PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQntuples(result.get()) == 1) {
+      catalog = parse_catalog(PQgetvalue(result.get(), 0, 0));
+    }
+  }
+  giving_sign_of_life_ =
+      catalog && catalog->wal_is_kept_by_idleness() && PQsendQuery(connection_.get(), sign_of_life_query) == 1;
+  if (!giving_sign_of_life_) connection_.reset();
+  return catalog;
+}
+
+void CatalogProbe::finish_sign_of_life() {
+  const PgResult result(PQgetResult(connection_.get()));
+  if (PQresultStatus(result.get()) != PGRES_TUPLES_OK) {
+    spdlog::debug("catalog probe: no sign of life: {}", PQresultErrorMessage(result.get()));
   }
   connection_.reset();
-  return catalog;
 }
 
 std::optional<Catalog> CatalogProbe::turn(TimePoint now) {
@@ -67,7 +79,9 @@ std::optional<Catalog> CatalogProbe::turn(TimePoint now) {
     return std::nullopt;
   }
   if (PQisBusy(connection_.get()) != 0) return std::nullopt;
-  return read_answer();
+  if (!giving_sign_of_life_) return read_answer();
+  finish_sign_of_life();
+  return std::nullopt;
 }
 
 }  // namespace outbox

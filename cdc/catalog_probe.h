@@ -26,18 +26,21 @@ class CatalogProbe {
   pollfd descriptor() const;
   TimePoint next_at() const { return next_at_; }
 
-  // Goes one step on. Returns what was seen once a look is complete.
+  // Goes one step on. Returns what was seen once a look is complete. Where nobody writes and WAL is kept for that
+  // reason alone, the look ends with a sign of life.
   std::optional<Catalog> turn(TimePoint now);
 
  private:
   void begin(TimePoint now);
   std::optional<Catalog> read_answer();
+  void finish_sign_of_life();
 
   const Config& config_;
   ConnectionKeywords server_;
   TimePoint next_at_;  // Of the next look, or when the present one is given up.
   PgConnectionHandle connection_;
   bool connected_ = false;
+  bool giving_sign_of_life_ = false;
   short events_ = 0;
 };
 

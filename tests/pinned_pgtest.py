@@ -25,7 +25,7 @@ def write_filler(outbox, megabytes):
 
 
 def kept_by_idle_cluster(version):
-    """The bytes that a slot still pins half a minute after it has confirmed everything, and the events that came."""
+    """The bytes that a slot still pins well after it has confirmed everything, and the events that came."""
     with Postgres(version, settings={"autovacuum": "off", "bgwriter_delay": "100ms"}) as pg:
         outbox = Outbox(pg, "idle_cluster")
         outbox.insert("1")
@@ -41,7 +41,7 @@ def kept_by_idle_cluster(version):
             outbox.wait_on_stdout(relay, last)
             outbox.wait_confirmed(relay)
             try:
-                eventually(lambda: retained(outbox) < 4 * MEGABYTE, 30, "freed", poll_s=0.2)
+                eventually(lambda: retained(outbox) < 4 * MEGABYTE, 40, "freed", poll_s=0.2)
             except TimeoutError:
                 pass
             return retained(outbox), len(relay.stdout_lines())
@@ -53,12 +53,7 @@ def idle():
         return {version: pool.submit(kept_by_idle_cluster, version) for version in POSTGRES_VERSIONS}
 
 
-# A slot's restart_lsn moves at records that a server writes when something has happened. The relay confirms
-# everything, but starts nothing that would let the server notice: one more record, or one more start of the stream.
-STAYS_PINNED = pytest.mark.xfail(strict=True, reason="15 MB stay pinned until somebody writes")
-
-
-@pytest.mark.parametrize("version", [v if v == 18 else pytest.param(v, marks=STAYS_PINNED) for v in POSTGRES_VERSIONS])
+@pytest.mark.parametrize("version", POSTGRES_VERSIONS)
 def test_a_cluster_that_has_been_idle_since_before_the_relay_started_frees_its_wal(idle, version):
     """Case B4. What was written while the relay was away had checkpoints in it; then nobody writes any more."""
     kept, events = idle[version].result()
