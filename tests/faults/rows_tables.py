@@ -1,16 +1,14 @@
 """Rows 27 to 44: what SQL does to the outbox, its publication, its slot and its role, and what stands in the way of a start."""
 
 import io
-import json
 import re
 import shutil
 import time
 
 from faults.scenario import scenario
 from faults.witness import arrived, check_delivered, committed, watch
-from support.outbox import Outbox, write_events
+from support.outbox import SQL, Outbox
 from support.ports import free_port
-from support.postgres import Postgres
 from support.process import Process, make_directory, remove_directory, service_account
 from support.relay import run_command
 from support.wait import eventually
@@ -179,9 +177,15 @@ def table_is_emptied_and_dropped(world):
         outbox.insert(*(f"key-{number % 5}" for number in range(100)))
         wanted = committed(outbox)
         outbox.sql("DROP TABLE outbox_events")
+        end = outbox.written()
         relay.resume()
-        eventually(lambda: set(arrived(outbox)) >= set(wanted), 30, lambda: "the rows of the dropped table arrive; the"
-                   f" relay says: {relay.stderr()[-1500:]}", poll_s=0.5)
+        # A table that has gone may have been renamed: it halts by name, keeps its place, and goes on once there is one.
+        relay.wait_state("halted")
+        assert 'table "public"."outbox_events" does not exist' in relay.ready()[1] and outbox.confirmed() < end
+        outbox.pg.psql(SQL / "01_outbox_events.sql", db=outbox.name)
+        outbox.sql(f"ALTER PUBLICATION {outbox.name} ADD TABLE outbox_events")
+        relay.wait_streaming(60)
+        wait_all(outbox, relay)
     return check_delivered(outbox, expected=wanted)
 
 
@@ -210,7 +214,8 @@ def partitions_come_and_go(world):
         assert len(arrived(outbox)) == 4
         # What is written straight into the detached one is not published, and PostgreSQL says nothing.
         outbox.sql("INSERT INTO month_1 (month) VALUES (1)")
-        relay.wait_log("detached|month_1", 30)
+        oid = outbox.sql("SELECT 'month_1'::regclass::oid::bigint")[0][0]
+        relay.wait_log(f"relation {oid} is no longer a part of .*detached", 30)
     return check_delivered(outbox)
 
 
@@ -336,7 +341,7 @@ def _overflow(pg):
     for _ in range(4):
         pg.sql("SELECT pg_logical_emit_message(false, 'filler', repeat('x', 16777216))")
         pg.sql("SELECT pg_switch_wal()")
-    pg.sql("CHECKPOINT")
+    pg.psql("CHECKPOINT;", deadline_s=40)  # With a deadline: that it ends is part of the claim.
 
 
 @scenario(row=38, title="max_slot_wal_keep_size is exceeded while Kafka is down and the relay connected")
@@ -356,14 +361,18 @@ def slot_lost_while_connected(world):
             # The alert comes first: how much may still be written.
             relay.wait_for(lambda: relay.metric("outbox_relay_slot_safe_wal_bytes") is not None
                            and relay.metric("outbox_relay_slot_safe_wal_bytes") < 48 << 20, 30, "the metric warns")
+            # The server ends the walsender at this checkpoint, and cannot while the relay holds its last words up.
+            began = time.monotonic()
             _overflow(pg)
+            checkpoint_s = time.monotonic() - began
             assert outbox.slot()["wal_status"] == "lost"
             assert relay.wait_exit(60) == 65, relay.stderr()
             said = relay.stderr()
             assert "is lost" in said and "table alone" in said and "max_slot_wal_keep_size" in said, said
         finally:
             kafka.resume()
-    return f"exit 65; {len(missed)} events named as in the table alone"
+    assert checkpoint_s < 30
+    return f"exit 65; the checkpoint took {checkpoint_s:.1f} s; {len(missed)} events are in the table alone"
 
 
 @scenario(row=39, title="idle_replication_slot_timeout costs a stopped relay its slot, PostgreSQL 18")
@@ -433,15 +442,18 @@ def places_exhausted(world):
         wait_all(outbox, relay)
         assert relay.terminate() == 0
 
+    # Walsenders do not count among max_connections: the stream goes on, only the looks at the catalog fail.
     idle = [pg.connect("postgres", user="relay") for _ in range(9)]
-    outbox.insert("key-2")
     with outbox.relay() as relay:
-        relay.wait_log("too many clients|remaining connection slots", 20)
-        tries = len(re.findall("connecting again", relay.stderr()))
-        assert relay.live()[0] == 200 and relay.running and tries < 20
+        outbox.insert("key-2")
+        wait_all(outbox, relay)
+        eventually(lambda: re.search("connection slots are reserved|too many clients", pg.log_text()), 20, "a look fails")
+        assert relay.live()[0] == 200 and relay.metric("outbox_relay_up_state", state="streaming") == 1
         for connection in idle:
             connection.close()
+        outbox.insert("key-3")
         wait_all(outbox, relay)
+        assert relay.metric("outbox_relay_source_reconnects_total") == 0
         assert relay.terminate() == 0
 
     pg.sql("SELECT pg_create_logical_replication_slot('third', 'pgoutput')")
@@ -514,15 +526,17 @@ def slot_creation_waits(world):
     holder = pg.connect(outbox.name, application_name="month end")
     with holder.cursor() as cursor:
         cursor.execute("INSERT INTO other VALUES (1)")
-    with outbox.relay(source__slot__create="if_missing") as relay:
-        match = relay.wait_log(r"waits? for.*", 15)
-        assert str(holder.info.backend_pid) in match[0] and "month end" in match[0], match[0]
-        assert relay.live()[0] == 200 and relay.ready()[0] == 503
-        holder.commit()
+    pid = holder.info.backend_pid
+    try:
+        with outbox.relay(source__slot__create="if_missing") as relay:
+            relay.wait_log(rf"wait.*{pid}.*month end", 15)
+            assert relay.live()[0] == 200 and relay.ready()[0] == 503
+            holder.commit()
+            relay.wait_streaming()
+            outbox.insert("key-1")
+            wait_all(outbox, relay)
+    finally:
         holder.close()
-        relay.wait_streaming()
-        outbox.insert("key-1")
-        wait_all(outbox, relay)
     assert len(arrived(outbox)) == 1
     return "named the backend, alive"
 

@@ -13,8 +13,10 @@ WITNESS = "_witness"
 
 
 def watch(outbox):
-    """From here on the witness remembers."""
+    """From here on the witness remembers, and records bear the time at which the broker wrote them."""
     outbox.create_slot(outbox.name + WITNESS)
+    if outbox.kafka is not None:
+        outbox.kafka.alter_topic_config(outbox.name, {"message.timestamp.type": "LogAppendTime"})
     return outbox
 
 
@@ -33,7 +35,8 @@ def check_delivered(outbox, duplicates=0, expected=None):
     wanted = committed(outbox) if expected is None else expected
     records = arrived(outbox)
     first = list(dict.fromkeys(records))
-    lost = [event for event in wanted if event not in set(first)]
+    came = set(first)
+    lost = [event for event in wanted if event not in came]
     assert not lost, f"I1: {len(lost)} of {len(wanted)} committed events are missing, the first: {lost[0]}"
     known = set(wanted)
     ghosts = [event for event in first if event not in known]
