@@ -178,7 +178,7 @@ def clean_restart_with_checkpoint(world):
 def walsender_terminated(world):
     pg = world.pg(15)
     outbox = watch(world.outbox(pg, partitions=3))
-    rounds = 20 * world.cycles
+    rounds = 8 * world.cycles
     with outbox.relay() as relay:
         relay.wait_streaming()
         for _ in range(rounds):
