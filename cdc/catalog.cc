@@ -34,6 +34,7 @@ SELECT json_build_object(
   'senders_used', (SELECT count(*) FROM pg_stat_replication),
   'senders_max', current_setting('max_wal_senders')::int,
   'synchronous_standby_names', current_setting('synchronous_standby_names'),
+  'synchronized_standby_slots', current_setting('synchronized_standby_slots', true),
   'idle_slot_timeout', current_setting('idle_replication_slot_timeout', true),
   'slot', (SELECT to_json(s) FROM pg_replication_slots s WHERE s.slot_name = {slot}),
   'walsender_wait_event', (SELECT a.wait_event FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid
@@ -105,6 +106,7 @@ CatalogSlot parse_slot(const Json& row) {
                    .type = text_of(row, "slot_type"),
                    .database = text_of(row, "database"),
                    .active = truth_of(row, "active"),
+                   .failover = truth_of(row, "failover"),
                    .active_pid = number_of(row, "active_pid"),
                    .restart_lsn = lsn_of(row, "restart_lsn"),
                    .confirmed_flush_lsn = lsn_of(row, "confirmed_flush_lsn"),
@@ -182,6 +184,7 @@ Catalog parse_catalog(const std::string& text) {
                   .senders_used = number_of(json, "senders_used"),
                   .senders_max = number_of(json, "senders_max"),
                   .synchronous_standby_names = text_of(json, "synchronous_standby_names"),
+                  .synchronized_standby_slots = text_of(json, "synchronized_standby_slots"),
                   .idle_slot_timeout = text_of(json, "idle_slot_timeout"),
                   .slot = {},
                   .publication = {},

@@ -18,6 +18,7 @@ struct CatalogSlot {
   std::string type;
   std::string database;
   bool active = false;
+  bool failover = false;  // Standbys keep a copy; 17 and later.
   std::int64_t active_pid = 0;
   Lsn restart_lsn;
   Lsn confirmed_flush_lsn;
@@ -72,7 +73,8 @@ struct Catalog {
   std::int64_t senders_used = 0;
   std::int64_t senders_max = 0;
   std::string synchronous_standby_names;
-  std::string idle_slot_timeout;  // Empty before PostgreSQL 18.
+  std::string synchronized_standby_slots;  // Empty before PostgreSQL 17.
+  std::string idle_slot_timeout;           // Empty before PostgreSQL 18.
   std::optional<CatalogSlot> slot;
   std::optional<CatalogPublication> publication;
   std::vector<CatalogTable> tables;           // One an outbox entry.

@@ -4,6 +4,7 @@
 
 #include "cdc/conninfo.h"
 #include "cdc/exit_codes.h"
+#include "cdc/pg_connection.h"
 
 namespace outbox {
 
@@ -15,6 +16,7 @@ pollfd CatalogProbe::descriptor() const {
 }
 
 void CatalogProbe::begin(TimePoint now) {
+  began_at_ = now;
   next_at_ = now + interval;
   connected_ = false;
   giving_sign_of_life_ = false;
@@ -28,9 +30,22 @@ void CatalogProbe::begin(TimePoint now) {
   }
   keywords.insert(keywords.end(), server_.begin(), server_.end());
   connection_ = start_connection(keywords);
+  PQsetErrorVerbosity(connection_.get(), PQERRORS_VERBOSE);
   PQsetNoticeReceiver(
       connection_.get(), [](void*, const PGresult*) {}, nullptr);
   events_ = POLLOUT;
+}
+
+void CatalogProbe::hurry() { next_at_ = std::min(next_at_, began_at_ + hurried_interval); }
+
+// A server that streams to us is not starting up: what refuses connections for now is its end.
+void CatalogProbe::refused(TimePoint now) {
+  const auto error = error_of_connect(connection_.get());
+  spdlog::debug("catalog probe: {}", error.what());
+  connection_.reset();
+  if (error.sqlstate() != sqlstate::cannot_connect_now) return;
+  if (!shutting_down_since_) shutting_down_since_ = now;
+  next_at_ = now + std::chrono::seconds(1);
 }
 
 std::optional<Catalog> CatalogProbe::read_answer() {
@@ -61,13 +76,13 @@ std::optional<Catalog> CatalogProbe::turn(TimePoint now) {
     const auto state =
         PQstatus(connection_.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PQconnectPoll(connection_.get());
     if (state == PGRES_POLLING_FAILED) {
-      spdlog::debug("catalog probe: no connection");
-      connection_.reset();
+      refused(now);
       return std::nullopt;
     }
     events_ = state == PGRES_POLLING_WRITING ? POLLOUT : POLLIN;
     if (state != PGRES_POLLING_OK) return std::nullopt;
     connected_ = true;
+    shutting_down_since_.reset();
     const auto query = catalog_query(config_, PQserverVersion(connection_.get()), [this](const std::string& text) {
       const PgText quoted(PQescapeLiteral(connection_.get(), text.data(), text.size()));
       return std::string(quoted ? quoted.get() : "''");

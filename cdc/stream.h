@@ -32,6 +32,7 @@ class Stream {
   void confirm(const Now& now);
   void check_silence(const Now& now) const;
   void probe(const Now& now);
+  void release_on_shutdown(const Now& now) const;
   void report_departed_partitions(const Catalog& catalog);
   void wait(const Now& now);
   bool wants_input() const;
