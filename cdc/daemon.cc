@@ -123,8 +123,10 @@ ExitCode Daemon::run_stream() {
     throw FatalError(
         ExitCode::missing,
         fmt::format("PostgreSQL cannot decode on from {}: {}. The publication did not exist when those rows were "
-                    "written, so they cannot be had from the slot",
-                    to_string(relay_.flushed_lsn()), error.what()));
+                    "written, so they cannot be had from the slot. Run outbox-relay init --config {}, give up what the "
+                    "slot has not delivered (SELECT pg_replication_slot_advance('{}', pg_current_wal_lsn());), and "
+                    "send again from the table what was committed since",
+                    to_string(relay_.flushed_lsn()), error.what(), config_.file, config_.source.slot.name));
   }
 }
 

@@ -139,7 +139,7 @@ TEST(ConfigErrors, AllAreSaidInOneRunInTheOrderOfTheFile) {
             "f.yaml:2:1: source: \"database\" is required: the database whose outbox is read\n"
             "f.yaml:3:3: unknown key \"hots\" in source; did you mean \"host\"? (known here: host, "
             "port, database, "
-            "user, password, password_file, libpq, publication, slot)\n"
+            "user, password, password_file, libpq, publication, slot, release_on_shutdown_after)\n"
             "f.yaml:4:16: source.slot.name: expected 1 to 63 of a-z, 0-9 and _ (what PostgreSQL "
             "allows in a slot's "
             "name), found \"Outbox\"\n"
