@@ -5,6 +5,8 @@
 
 #include "cdc/checkpoint.h"
 #include "cdc/failure.h"
+#include "cdc/logging.h"
+#include "config/load.h"
 
 namespace outbox {
 
@@ -35,17 +37,32 @@ milliseconds status_interval(const Catalog& catalog) {
 
 }  // namespace
 
-Daemon::Daemon(const Config& config, SinkFactory make_sink)
+Daemon::Daemon(const Config& config, SinkFactory make_sink, ConfigReader read_again)
     : config_(config),
       make_sink_(std::move(make_sink)),
+      read_again_(std::move(read_again)),
       relay_(config.outbox, max_in_flight),
       observer_(config.source.slot.name, relay_),
       claim_(config, loop_, observer_, relay_),
       reconnect_backoff_(milliseconds(100), milliseconds(5000), std::random_device{}()),
       halt_backoff_(milliseconds(1000), milliseconds(15000), std::random_device{}()) {
+  observer_.metrics().reloaded(true, EventLoop::now().wall);
+  loop_.on_hangup([this] { reload(); });
   loop_.on_turn([this](const Now& now) { observer_.turned(now); });
   if (config.http.enabled) {
     http_ = std::make_unique<HttpEndpoint>(config.http, observer_.board(), observer_.metrics());
+  }
+}
+
+// Secrets in files are read at every connect anyway; where things are and what is sent stays what it was at the start.
+void Daemon::reload() {
+  try {
+    configure_logging(read_again_().log);
+    observer_.metrics().reloaded(true, EventLoop::now().wall);
+    spdlog::info("{} read again: its log settings are in force, all else takes effect at the next start", config_.file);
+  } catch (const ConfigError& error) {
+    observer_.metrics().reloaded(false, EventLoop::now().wall);
+    spdlog::error("the configuration stays as it was: {}", error.what());
   }
 }
 

@@ -9,10 +9,10 @@
 
 #include "cdc/commands.h"
 #include "cdc/conninfo.h"
-#include "cdc/first_checkpoint.h"
 #include "cdc/daemon.h"
 #include "cdc/errors.h"
 #include "cdc/failure.h"
+#include "cdc/first_checkpoint.h"
 #include "cdc/logging.h"
 #include "cdc/pg_connection.h"
 #include "cdc/printable.h"
@@ -35,9 +35,12 @@ Config load_and_check(const std::string& file) {
 }
 
 ExitCode run_daemon(const Config& config) {
-  Daemon daemon(config, [](const Config& each, const std::string& system_identifier, CheckpointSource checkpoint) {
-    return make_sink(each, transaction_identity(each, system_identifier), std::move(checkpoint), log_kafka);
-  });
+  Daemon daemon(
+      config,
+      [](const Config& each, const std::string& system_identifier, CheckpointSource checkpoint) {
+        return make_sink(each, transaction_identity(each, system_identifier), std::move(checkpoint), log_kafka);
+      },
+      [&config] { return load_and_check(config.file); });
   return daemon.run();
 }
 

@@ -72,6 +72,10 @@ Metrics::Metrics(const std::string& slot_name)
       events_in_flight_(gauge("outbox_relay_inflight_events", "Records sent and not yet acknowledged.")),
       transactions_in_flight_(
           gauge("outbox_relay_inflight_transactions", "Transactions read and not yet wholly acknowledged.")),
+      reload_success_(gauge("outbox_relay_config_reload_success", "Whether the file could be read when it last was.")),
+      reload_time_(gauge("outbox_relay_config_reload_timestamp_seconds", "Unix time when the file was last read.")),
+      log_lines_dropped_(
+          counter("outbox_relay_log_lines_dropped_total", "Log lines that nobody read in time, and so were dropped.")),
       event_age_(prometheus::BuildHistogram()
                      .Name("outbox_relay_event_age_seconds")
                      .Help("From the commit of an event to the acknowledgement of its whole transaction.")
@@ -164,6 +168,15 @@ void Metrics::catalog(const Catalog& catalog, bool publication_ok) {
 
 void Metrics::server_message(WallTime when) {
   last_message_.Set(std::chrono::duration<double>(when.time_since_epoch()).count());
+}
+
+void Metrics::reloaded(bool success, WallTime when) {
+  reload_success_.Set(success ? 1 : 0);
+  reload_time_.Set(std::chrono::duration<double>(when.time_since_epoch()).count());
+}
+
+void Metrics::log_lines_dropped(std::uint64_t total) {
+  log_lines_dropped_.Increment(static_cast<double>(total) - log_lines_dropped_.Value());
 }
 
 void Metrics::connected(bool in_copy_mode) { connected_.Set(in_copy_mode ? 1 : 0); }

@@ -25,6 +25,8 @@ class Metrics {
   void server_message(WallTime when);
   void connected(bool in_copy_mode);
   void reconnecting(const std::string& reason) { reconnects(reason).Increment(); }
+  void reloaded(bool success, WallTime when);
+  void log_lines_dropped(std::uint64_t total);
   void halted() { halts_.Increment(); }
   void backpressure(double seconds) { backpressure_seconds_.Increment(seconds); }
 
@@ -76,6 +78,9 @@ class Metrics {
   prometheus::Gauge& oldest_unacked_;
   prometheus::Gauge& events_in_flight_;
   prometheus::Gauge& transactions_in_flight_;
+  prometheus::Gauge& reload_success_;
+  prometheus::Gauge& reload_time_;
+  prometheus::Counter& log_lines_dropped_;
   prometheus::Histogram& event_age_;
 };
 

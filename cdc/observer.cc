@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "cdc/logging.h"
 #include "cdc/printable.h"
 
 namespace outbox {
@@ -72,6 +73,7 @@ void Observer::publish(const Now& now) {
   status_.commit_to_ack_seconds = events > 0 ? (age_sum_ - oldest.age_sum) / events : 0;
 
   board_.publish(status_);
+  metrics_.log_lines_dropped(log_lines_dropped());
   metrics_.update(status_, relay_.counts(), ages, relay_.null_keys());
 }
 

@@ -171,12 +171,11 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
-  reports.failed.push_back(
-      {.ticket = ticket,
-       .topic = name,
-       .reason = reason_for(message->err),
-       .remedy = remedy_for(message->err, name),
-       .purged = was_purged(message->err)});
+  reports.failed.push_back({.ticket = ticket,
+                            .topic = name,
+                            .reason = reason_for(message->err),
+                            .remedy = remedy_for(message->err, name),
+                            .purged = was_purged(message->err)});
 }
 
 void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {

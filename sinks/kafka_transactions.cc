@@ -24,9 +24,7 @@ constexpr Ticket checkpoint_ticket{~std::uint64_t{0}};
 
 std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
 
-std::size_t size_of(const Record& record) {
-  return record.key.value_or("").size() + record.value.value_or("").size();
-}
+std::size_t size_of(const Record& record) { return record.key.value_or("").size() + record.value.value_or("").size(); }
 
 }  // namespace
 
@@ -61,8 +59,8 @@ KafkaTransactions::~KafkaTransactions() {
 // Fatal and abortable errors alike end this producer: the next one finds in the checkpoint what was committed.
 void KafkaTransactions::throw_for(const rd_kafka_error_t* error, const char* doing) const {
   const auto code = rd_kafka_error_code(error);
-  const auto text = fmt::format("Kafka producer: {}: {} ({})", doing, rd_kafka_error_string(error),
-                                rd_kafka_err2name(code));
+  const auto text =
+      fmt::format("Kafka producer: {}: {} ({})", doing, rd_kafka_error_string(error), rd_kafka_err2name(code));
   if (is_fencing(code)) throw SinkFenced(text);
   if (code == RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED) {
     throw CheckpointUnusable(fmt::format(

@@ -68,7 +68,7 @@ class KafkaTransactions final : public Sink {
   std::unique_ptr<CheckpointReader> reader_;
   Phase phase_ = Phase::fencing;
   std::chrono::steady_clock::time_point opened_;
-  std::size_t records_ = 0;  // Of the open transaction.
+  std::size_t records_ = 0;     // Of the open transaction.
   std::size_t unreported_ = 0;  // Of them and the checkpoint.
   std::size_t bytes_ = 0;
   // The call that librdkafka would block for. On a thread of its own and with one long timeout: asked again and again

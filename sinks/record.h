@@ -33,8 +33,8 @@ struct Record {
 struct DeliveryFailure {
   Ticket ticket;
   std::string topic;
-  std::string reason;  // The sink's error code by name, and its text.
-  std::string remedy;  // What a person can do about it.
+  std::string reason;   // The sink's error code by name, and its text.
+  std::string remedy;   // What a person can do about it.
   bool purged = false;  // Not a fault of this record: it was given up because of another's.
 };
 
