@@ -81,7 +81,4 @@ class Router {
 // The topics that templates name outright; the others are known only once an event comes by.
 std::vector<std::string> literal_topics(const std::vector<OutboxConfig>& outbox);
 
-// Why Kafka would not take a topic of this name; null where it would.
-const char* topic_name_problem(std::string_view topic);
-
 }  // namespace outbox

@@ -10,6 +10,8 @@ namespace outbox {
 
 void read_source(const MapReader& source, SourceConfig& into);
 void read_sink(const MapReader& sink, SinkConfig& into);
+void read_failure_policy(const MapReader& delivery, DeliveryConfig& into);
+void read_memory(const MapReader& memory, MemoryConfig& into);
 void read_http(const MapReader& http, HttpConfig& into);
 
 // `outbox` and `defaults`; where the file has no `outbox`, one entry for the built-in table.
