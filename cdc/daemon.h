@@ -41,6 +41,8 @@ class Daemon {
   void leave_stream();
   ExitCode stopped();
   std::chrono::milliseconds on_halt(const HaltError& problem);
+  std::chrono::milliseconds on_dead_letter_due(const DeadLetterDue& refusal);
+  std::chrono::milliseconds on_sink_broken(const SinkBroken& error);
   std::chrono::milliseconds on_pg_error(const PgError& error);
   std::chrono::milliseconds on_protocol_error(const ProtocolError& error);
   std::chrono::milliseconds reconnect(const char* reason, const std::string& text);

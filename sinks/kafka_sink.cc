@@ -6,6 +6,7 @@
 
 #include <array>
 #include <system_error>
+#include <utility>
 
 #include "config/load.h"
 #include "sinks/kafka_conf.h"
@@ -42,37 +43,13 @@ struct Bytes {
 
 }  // namespace
 
-std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic) {
-  switch (code) {
-    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-      return fmt::format("Create it: kafka-topics.sh --bootstrap-server … --create --topic {} --partitions …", topic);
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      return fmt::format("Topic {} has no such partition: mend route.partition, or add partitions", topic);
-    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-      return fmt::format(
-          "Grant it: kafka-acls.sh --bootstrap-server … --add --allow-principal User:… --operation Write "
-          "--operation Describe --topic {}",
-          topic);
-    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
-      return "Grant IdempotentWrite on the cluster to the relay's principal (brokers before 3.0 need it)";
-    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
-      return fmt::format(
-          "Raise max.message.bytes of topic {} and sink.kafka.properties.message.max.bytes above its size, and "
-          "keep sink.kafka.properties.batch.size at or below the topic's limit",
-          topic);
-    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
-      return fmt::format("A compacted topic wants a key: check cleanup.policy of {} and route.key", topic);
-    default:
-      return "See the broker's log";
-  }
-}
-
-KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log) : log_(std::move(log)) {
+KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log,
+                     std::shared_ptr<KafkaMemory> memory)
+    : log_(std::move(log)), secrets_(config) {
   std::vector<ConfigProblem> problems;
-  auto conf = make_kafka_conf(config, problems);
+  auto conf = make_kafka_conf(with_current_secrets(config), problems);
   if (!conf) throw ConfigError(config_file, std::move(problems));
+  batch_.emplace(std::move(memory), conf.get());
   rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
 
   std::array<char, 512> error{};
@@ -103,6 +80,7 @@ rd_kafka_topic_t* KafkaSink::topic(std::string_view name) {
   std::string text(name);
   KafkaTopic handle(rd_kafka_topic_new(producer_.get(), text.c_str(), nullptr));
   if (!handle) return nullptr;
+  limits_.want(text);
   return topics_.emplace(std::move(text), std::move(handle)).first->second.get();
 }
 
@@ -128,13 +106,13 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
     }
   }
   if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) return SendResult::full;
-  refused_at_once_.push_back({.ticket = ticket,
-                              .topic = std::string(record.topic),
-                              .reason = reason_for(code),
-                              .remedy = remedy_for(code, record.topic)});
-  const std::uint64_t one = 1;
-  (void)!write(event_fd_, &one, sizeof one);
-  return SendResult::accepted;
+  throw_if_fatal();  // The producer's end, not a fault of this record.
+  refusal_ = {.ticket = ticket,
+              .topic = std::string(record.topic),
+              .reason = reason_for(code),
+              .remedy = remedy_for(code, record.topic),
+              .failure_class = failure_class_of(code)};
+  return SendResult::refused;
 }
 
 void KafkaSink::throw_if_fatal() const {
@@ -148,12 +126,58 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
   const auto ticket = from_opaque(message->_private);
   if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
     reports.delivered.push_back(ticket);
+    ++delivered_;
+    secrets_.worked();
     return;
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
+  if (message->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || message->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT) {
+    reports.given_up.push_back(ticket);
+    return;
+  }
+  stop_sending();
+  if (fails_whole_batch(message->err) && !batch_->travelled_alone(message)) {
+    if (!outdated_) batch_->refused(message->err);
+    outdate(fmt::format("a batch for topic \"{}\" was refused whole: {}. Smaller ones are sent",
+                        rd_kafka_topic_name(message->rkt), reason_for(message->err)),
+            "batch_size");
+    reports.given_up.push_back(ticket);
+    return;
+  }
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
-  reports.failed.push_back(
-      {.ticket = ticket, .topic = name, .reason = reason_for(message->err), .remedy = remedy_for(message->err, name)});
+  reports.failed.push_back({.ticket = ticket,
+                            .topic = name,
+                            .reason = reason_for(message->err),
+                            .remedy = remedy_for(message->err, name),
+                            .failure_class = failure_class_of(message->err)});
+}
+
+// What librdkafka takes back from a broker after a failure would go out again, without the record before it: it is
+// purged at every turn.
+void KafkaSink::stop_sending() {
+  stopped_sending_ = true;
+  rd_kafka_purge(producer_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+void KafkaSink::outdate(const std::string& text, const char* reason) {
+  if (!outdated_) outdated_.emplace(fmt::format("Kafka producer: {}", text), reason);
+}
+
+void KafkaSink::throw_if_outdated() {
+  if (secrets_.changed_since_failure()) {
+    outdate("authentication failed, and the files that hold its secrets have changed", "credentials");
+  }
+  if (batch_->found_nothing(delivered_)) outdate("no record is rejected any more: batches are sent again", "batch_size");
+  if (!outdated_) return;
+  const auto outdated = std::exchange(outdated_, std::nullopt);
+  throw SinkOutdated(*outdated);
+}
+
+void KafkaSink::take_error(rd_kafka_event_t* event) {
+  const auto code = rd_kafka_event_error(event);
+  if (code == RD_KAFKA_RESP_ERR__FATAL) throw_if_fatal();
+  if (is_authentication_failure(code)) secrets_.failed();
+  log_(4, fmt::format("Kafka: {}: {}", rd_kafka_err2name(code), rd_kafka_event_error_string(event)));
 }
 
 void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
@@ -162,10 +186,15 @@ void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
       while (const auto* message = rd_kafka_event_message_next(event)) take_report(message, reports);
       return;
     case RD_KAFKA_EVENT_ERROR:
-      if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL) throw_if_fatal();
-      log_(4, fmt::format("Kafka: {}: {}", rd_kafka_err2name(rd_kafka_event_error(event)),
-                          rd_kafka_event_error_string(event)));
+      take_error(event);
       return;
+    case RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT: {
+      const auto limit = limits_.take(event);
+      if (limit && batch_->limited_to(*limit)) {
+        outdate(fmt::format("a topic takes no more than {} bytes at once, less than batch.size", *limit), "batch_size");
+      }
+      return;
+    }
     case RD_KAFKA_EVENT_LOG: {
       const char* facility = nullptr;
       const char* text = nullptr;
@@ -183,12 +212,12 @@ void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
 void KafkaSink::collect(DeliveryReports& reports) {
   std::uint64_t wakeups = 0;
   (void)!read(event_fd_, &wakeups, sizeof wakeups);
-  if (!refused_at_once_.empty()) throw_if_fatal();
-  for (auto& failure : refused_at_once_) reports.failed.push_back(std::move(failure));
-  refused_at_once_.clear();
+  if (stopped_sending_) stop_sending();
+  limits_.ask(producer_.get(), queue_.get());
   while (const KafkaEvent event{rd_kafka_queue_poll(queue_.get(), 0)}) {
     take_event(event.get(), reports);
   }
+  throw_if_outdated();
 }
 
 }  // namespace outbox

@@ -3,14 +3,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "config/config.h"
+#include "sinks/batch_bound.h"
+#include "sinks/kafka_errors.h"
 #include "sinks/kafka_handles.h"
+#include "sinks/secrets_watch.h"
 #include "sinks/sink.h"
+#include "sinks/topic_limits.h"
 
 namespace outbox {
 
@@ -22,11 +28,14 @@ using KafkaLog = std::function<void(int level, const std::string& text)>;
 // records may or may not have been written.
 class KafkaSink final : public Sink {
  public:
-  // Does not wait for a broker. Throws ConfigError for properties that librdkafka refuses.
-  KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log);
+  // Does not wait for a broker. Secrets are read from their files as they are now. `memory` is what the sinks of one
+  // process learn. Throws ConfigError for properties that librdkafka refuses.
+  KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log,
+            std::shared_ptr<KafkaMemory> memory = nullptr);
   ~KafkaSink() override;
 
   SendResult send(const Record& record, Ticket ticket) override;
+  DeliveryFailure refusal() const override { return refusal_; }
   void collect(DeliveryReports& reports) override;
   int event_fd() const override { return event_fd_; }
   void expect_topics(const std::vector<std::string>& topics) override;
@@ -34,7 +43,11 @@ class KafkaSink final : public Sink {
  private:
   rd_kafka_topic_t* topic(std::string_view name);
   void take_event(rd_kafka_event_t* event, DeliveryReports& reports);
+  void take_error(rd_kafka_event_t* event);
   void throw_if_fatal() const;
+  void stop_sending();
+  void outdate(const std::string& text, const char* reason);
+  void throw_if_outdated();
   void take_report(const rd_kafka_message_t* message, DeliveryReports& reports);
 
   struct TextHash {
@@ -43,15 +56,18 @@ class KafkaSink final : public Sink {
   };
 
   KafkaLog log_;
+  SecretsWatch secrets_;
+  std::optional<BatchBound> batch_;
+  TopicLimits limits_;
   int event_fd_ = -1;
   // Destroyed in reverse: topics and queue before the producer that they belong to.
   KafkaProducer producer_;
   KafkaQueue queue_;
   std::unordered_map<std::string, KafkaTopic, TextHash, std::equal_to<>> topics_;
-  std::vector<DeliveryFailure> refused_at_once_;  // By send(); reported by the next collect().
+  DeliveryFailure refusal_;                // Of the record that send() refused last.
+  bool stopped_sending_ = false;           // A record failed: none behind it may leave.
+  std::optional<SinkOutdated> outdated_;   // Thrown once, by the next collect().
+  std::uint64_t delivered_ = 0;
 };
-
-// What a person can do about a record that was refused with this code.
-std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic);
 
 }  // namespace outbox

@@ -7,9 +7,9 @@
 
 namespace outbox {
 
-std::unique_ptr<Sink> make_sink(const Config& config, KafkaLog log) {
+std::unique_ptr<Sink> make_sink(const Config& config, KafkaLog log, std::shared_ptr<KafkaMemory> memory) {
   if (config.sink.kafka) {
-    return std::make_unique<KafkaSink>(*config.sink.kafka, config.file, std::move(log));
+    return std::make_unique<KafkaSink>(*config.sink.kafka, config.file, std::move(log), std::move(memory));
   }
   return std::make_unique<StdoutSink>(stdout);
 }

@@ -11,7 +11,8 @@
 namespace outbox {
 
 // Throws ConfigError for properties that the sink's library refuses.
-std::unique_ptr<Sink> make_sink(const Config& config, KafkaLog log);
+// `memory` is kept from one sink of a process to the next.
+std::unique_ptr<Sink> make_sink(const Config& config, KafkaLog log, std::shared_ptr<KafkaMemory> memory);
 
 // The same refusals without a sink.
 void check_sink(const Config& config, std::vector<ConfigProblem>& problems);

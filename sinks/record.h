@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/failure_class.h"
+
 namespace outbox {
 
 // Names one record between send() and its delivery report: a running number, never reused in a process.
@@ -31,20 +33,23 @@ struct Record {
 
 // Why a record can never be delivered as it is.
 struct DeliveryFailure {
-  Ticket ticket;
+  Ticket ticket{};
   std::string topic;
   std::string reason;  // The sink's error code by name, and its text.
   std::string remedy;  // What a person can do about it.
+  FailureClass failure_class = FailureClass::other;
 };
 
 // Everything reported since the last call, in the order of the reports.
 struct DeliveryReports {
   std::vector<Ticket> delivered;
   std::vector<DeliveryFailure> failed;
+  std::vector<Ticket> given_up;  // Not sent any more, because a record before them failed: neither of the two.
 
   void clear() {
     delivered.clear();
     failed.clear();
+    given_up.clear();
   }
 };
 
