@@ -28,6 +28,8 @@ constexpr std::array guarantee{
     Setting{"message.timeout.ms", "0"},
     // What Java producers use; librdkafka's own default puts keys elsewhere.
     Setting{"partitioner", "murmur2_random"},
+    // A batch that fails for good would otherwise be overtaken by the next ones while it is decided what becomes of it.
+    Setting{"enable.gapless.guarantee", "true"},
     Setting{"log.queue", "true"},
 };
 

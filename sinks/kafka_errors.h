@@ -14,6 +14,9 @@ namespace outbox {
 // record's or the topic's fault.
 FailureClass failure_class_of(rd_kafka_resp_err_t code);
 
+// Whether a record was reported with this code because of another one that failed.
+bool failed_for_another(rd_kafka_resp_err_t code);
+
 // Whether the broker refuses a batch whole with this code, for one record in it.
 bool fails_whole_batch(rd_kafka_resp_err_t code);
 

@@ -33,6 +33,11 @@ KafkaHeaders make_headers(const std::vector<Header>& headers) {
   return handle;
 }
 
+// What it says of enable.gapless.guarantee: that it is experimental, and that it has done what it is for.
+bool is_of_our_making(std::string_view log_text) {
+  return log_text.find("gapless") != std::string_view::npos || log_text.find("Gap-less") != std::string_view::npos;
+}
+
 // librdkafka takes a null pointer for a NULL key or value; empty text needs an address.
 struct Bytes {
   explicit Bytes(const std::optional<std::string_view>& text)
@@ -106,7 +111,10 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
     }
   }
   if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) return SendResult::full;
-  throw_if_fatal();  // The producer's end, not a fault of this record.
+  if (code == RD_KAFKA_RESP_ERR__FATAL) {
+    throw_if_fatal();
+    return SendResult::full;  // The report of the record that failed is on its way.
+  }
   refusal_ = {.ticket = ticket,
               .topic = std::string(record.topic),
               .reason = reason_for(code),
@@ -115,10 +123,11 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
   return SendResult::refused;
 }
 
-void KafkaSink::throw_if_fatal() const {
+void KafkaSink::throw_if_fatal() {
   std::array<char, 512> text{};
   const auto code = rd_kafka_fatal_error(producer_.get(), text.data(), text.size());
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+  if (code == RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE) return stop_sending();  // A record's failure, reported as such.
   throw SinkBroken(fmt::format("Kafka producer: {}: {}", reason_for(code), text.data()));
 }
 
@@ -131,11 +140,12 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
     return;
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
-  if (message->err == RD_KAFKA_RESP_ERR__PURGE_QUEUE || message->err == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT) {
+  if (failed_for_another(message->err)) {
     reports.given_up.push_back(ticket);
     return;
   }
   stop_sending();
+  somebody_failed_ = true;
   if (fails_whole_batch(message->err) && !batch_->travelled_alone(message)) {
     if (!outdated_) batch_->refused(message->err);
     outdate(fmt::format("a batch for topic \"{}\" was refused whole: {}. Smaller ones are sent",
@@ -155,7 +165,7 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
 // What librdkafka takes back from a broker after a failure would go out again, without the record before it: it is
 // purged at every turn.
 void KafkaSink::stop_sending() {
-  stopped_sending_ = true;
+  if (!std::exchange(stopped_sending_, true)) stopped_at_ = std::chrono::steady_clock::now();
   rd_kafka_purge(producer_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
 }
 
@@ -173,9 +183,16 @@ void KafkaSink::throw_if_outdated() {
   throw SinkOutdated(*outdated);
 }
 
+// Cannot happen as far as librdkafka says; what was given up would wait for ever if it did.
+void KafkaSink::throw_if_nobody_failed() const {
+  constexpr std::chrono::seconds patience{5};
+  if (!stopped_sending_ || somebody_failed_ || std::chrono::steady_clock::now() < stopped_at_ + patience) return;
+  throw SinkBroken("Kafka producer: stopped for a record whose failure was never reported");
+}
+
 void KafkaSink::take_error(rd_kafka_event_t* event) {
   const auto code = rd_kafka_event_error(event);
-  if (code == RD_KAFKA_RESP_ERR__FATAL) throw_if_fatal();
+  if (code == RD_KAFKA_RESP_ERR__FATAL) return throw_if_fatal();
   if (is_authentication_failure(code)) secrets_.failed();
   log_(4, fmt::format("Kafka: {}: {}", rd_kafka_err2name(code), rd_kafka_event_error_string(event)));
 }
@@ -199,7 +216,8 @@ void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
       const char* facility = nullptr;
       const char* text = nullptr;
       int level = 0;
-      if (rd_kafka_event_log(event, &facility, &text, &level) == 0) {
+      const bool has_text = rd_kafka_event_log(event, &facility, &text, &level) == 0;
+      if (has_text && !is_of_our_making(text)) {
         log_(level, fmt::format("librdkafka {}: {}", facility, text));
       }
       return;
@@ -218,6 +236,7 @@ void KafkaSink::collect(DeliveryReports& reports) {
     take_event(event.get(), reports);
   }
   throw_if_outdated();
+  throw_if_nobody_failed();
 }
 
 }  // namespace outbox

@@ -1,6 +1,7 @@
 // Records to Apache Kafka through librdkafka's idempotent producer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,10 +45,11 @@ class KafkaSink final : public Sink {
   rd_kafka_topic_t* topic(std::string_view name);
   void take_event(rd_kafka_event_t* event, DeliveryReports& reports);
   void take_error(rd_kafka_event_t* event);
-  void throw_if_fatal() const;
+  void throw_if_fatal();
   void stop_sending();
   void outdate(const std::string& text, const char* reason);
   void throw_if_outdated();
+  void throw_if_nobody_failed() const;
   void take_report(const rd_kafka_message_t* message, DeliveryReports& reports);
 
   struct TextHash {
@@ -66,6 +68,8 @@ class KafkaSink final : public Sink {
   std::unordered_map<std::string, KafkaTopic, TextHash, std::equal_to<>> topics_;
   DeliveryFailure refusal_;                // Of the record that send() refused last.
   bool stopped_sending_ = false;           // A record failed: none behind it may leave.
+  bool somebody_failed_ = false;           // And which one is known.
+  std::chrono::steady_clock::time_point stopped_at_;
   std::optional<SinkOutdated> outdated_;   // Thrown once, by the next collect().
   std::uint64_t delivered_ = 0;
 };
