@@ -24,7 +24,8 @@ void DeadLetters::restart(bool same_history) {
 }
 
 void DeadLetters::passed(Lsn commit_lsn) {
-  while (!of_events_.empty() && of_events_.begin()->first.commit_lsn <= commit_lsn) of_events_.erase(of_events_.begin());
+  while (!of_events_.empty() && of_events_.begin()->first.commit_lsn <= commit_lsn)
+    of_events_.erase(of_events_.begin());
 }
 
 const Verdict* DeadLetters::verdict_on(const EventPosition& position, std::string_view topic, TimePoint now) const {

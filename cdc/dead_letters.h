@@ -26,9 +26,9 @@ namespace outbox {
 struct Verdict {
   FailureClass failure_class = FailureClass::other;
   std::string reason;
-  std::string topic;              // Where it was to go; empty where not even that is known.
-  std::uint32_t attempts = 0;     // How often this very record was refused.
-  bool as_pointer = false;        // Its value is too large for the dead-letter topic as well.
+  std::string topic;           // Where it was to go; empty where not even that is known.
+  std::uint32_t attempts = 0;  // How often this very record was refused.
+  bool as_pointer = false;     // Its value is too large for the dead-letter topic as well.
 };
 
 class DeadLetters {
@@ -85,9 +85,7 @@ class DeadLetters {
   // Of distinct topics; beyond it, verdicts are on single events.
   static constexpr std::size_t most_topics = 1000;
 
-  static Place place_of(const EventPosition& position) {
-    return {position.commit_lsn, position.xid, position.ordinal};
-  }
+  static Place place_of(const EventPosition& position) { return {position.commit_lsn, position.xid, position.ordinal}; }
   void judge_topic(const DeliveryFailure& failure, TimePoint now);
 
   DeliveryConfig delivery_;

@@ -12,9 +12,8 @@ namespace outbox {
 namespace {
 
 constexpr std::array wal_statuses{"reserved", "extended", "unreserved", "lost"};
-constexpr std::array reconnect_reasons{"connection_lost", "server_shutdown", "terminated", "protocol_error",
-                                       "sink_broken",     "halted",          "dead_letter",
-                                       "other"};
+constexpr std::array reconnect_reasons{"connection_lost", "server_shutdown", "terminated",  "protocol_error",
+                                       "sink_broken",     "halted",          "dead_letter", "other"};
 constexpr std::array rebuild_reasons{"fatal", "batch_size", "credentials", "dead_letter"};
 
 double as_double(Lsn lsn) { return static_cast<double>(lsn.value); }
@@ -46,8 +45,7 @@ Metrics::Metrics(const std::string& slot_name)
                          {{"slot_name", slot_name}, {"outcome", "delivered"}})),
       suppressed_(
           counter("outbox_relay_events_total", "", {{"slot_name", slot_name}, {"outcome", "duplicate_suppressed"}})),
-      dead_letters_(counter("outbox_relay_events_total", "",
-                            {{"slot_name", slot_name}, {"outcome", "dead_lettered"}})),
+      dead_letters_(counter("outbox_relay_events_total", "", {{"slot_name", slot_name}, {"outcome", "dead_lettered"}})),
       null_keys_(
           counter("outbox_relay_null_keys_total", "Events sent without a key because on_null.key is send.", slot_)),
       progress_(counter("outbox_relay_confirmations_total", "Standby status updates sent, by why they went out.",
@@ -97,12 +95,12 @@ Metrics::Metrics(const std::string& slot_name)
   for (std::size_t index = 0; index < failure_class_names.size(); ++index) {
     auto labels = slot_;
     labels["reason"] = failure_class_names[index];
-    failed_[index] = &counter("outbox_relay_events_failed_total",
-                              "Refusals for good of events, by reason; each halts the relay or makes a dead letter.",
-                              labels);
-    dead_lettered_[index] = &counter("outbox_relay_dead_lettered_total",
-                                     "Events acknowledged in the dead-letter topic instead of their own, by reason.",
-                                     labels);
+    failed_[index] =
+        &counter("outbox_relay_events_failed_total",
+                 "Refusals for good of events, by reason; each halts the relay or makes a dead letter.", labels);
+    dead_lettered_[index] =
+        &counter("outbox_relay_dead_lettered_total",
+                 "Events acknowledged in the dead-letter topic instead of their own, by reason.", labels);
   }
   const auto build = build_info();
   gauge("outbox_relay_build_info", "Always 1; the labels say which build this is.",
@@ -130,8 +128,8 @@ prometheus::Counter& Metrics::reconnects(const std::string& reason) {
 }
 
 prometheus::Counter& Metrics::rebuilds(const std::string& reason) {
-  return counter("outbox_relay_kafka_producer_rebuilds_total",
-                 "Producers that were replaced in process, by reason.", {{"reason", reason}});
+  return counter("outbox_relay_kafka_producer_rebuilds_total", "Producers that were replaced in process, by reason.",
+                 {{"reason", reason}});
 }
 
 void Metrics::advance(prometheus::Counter& counter, std::uint64_t& last, std::uint64_t now) {

@@ -325,8 +325,7 @@ void Relay::halt_on(const OutboxEvent& event, const std::string& problem) const 
 void Relay::halt_on(const OutboxEvent& event, const DeliveryFailure& failure) {
   refused_at_once_ = true;
   throw HaltError(fmt::format("topic \"{}\" refuses the event {} in {} ({}): {}. {}", failure.topic, id_of(event),
-                              event.table->name(), place_of(window_.next_position()), failure.reason,
-                              failure.remedy));
+                              event.table->name(), place_of(window_.next_position()), failure.reason, failure.remedy));
 }
 
 }  // namespace outbox

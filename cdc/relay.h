@@ -76,11 +76,10 @@ class Relay {
   void start_stream(Sink& sink, const StreamStart& start, Now now);
 
   // False while the sink, the window or the budget is full: stop reading, go on collecting and sending status updates.
-  bool wants_input() const {
-    return blocked_insert_.empty() && !window_.full() && bytes_.total() < budget_bytes_;
-  }
+  bool wants_input() const { return blocked_insert_.empty() && !window_.full() && bytes_.total() < budget_bytes_; }
 
-  // One CopyData message. Call only while wants_input(). Throws ProtocolError, HistoryChanged, HaltError and SinkBroken.
+  // One CopyData message. Call only while wants_input(). Throws ProtocolError, HistoryChanged, HaltError and
+  // SinkBroken.
   void receive(std::string_view copy_data, Now now);
 
   // Takes the sink's reports and sends the record that was held back. For records that the sink refuses for good
@@ -161,9 +160,9 @@ class Relay {
   std::string blocked_insert_;  // The one message that the full sink did not take; empty for none.
   std::uint64_t refused_ = 0;   // Records of this stream that were sent and then refused or given up by the sink.
   bool refused_at_once_ = false;
-  std::string halt_;       // What the first refusal says whose policy is to halt; empty for none.
-  std::string letter_due_;  // The same of the first one that is to become a dead letter.
-  DeliveryReports reports_;     // Reused.
+  std::string halt_;         // What the first refusal says whose policy is to halt; empty for none.
+  std::string letter_due_;   // The same of the first one that is to become a dead letter.
+  DeliveryReports reports_;  // Reused.
   AgeHistogram ages_;
   RelayCounts counts_;
 };

@@ -108,8 +108,8 @@ struct OutboxConfig {
 };
 
 struct KafkaConfig {
-  std::vector<std::string> brokers;  // host:port, at least one.
-  std::vector<Property> properties;  // librdkafka's own names; secrets from `NAME_file` are read in.
+  std::vector<std::string> brokers;             // host:port, at least one.
+  std::vector<Property> properties;             // librdkafka's own names; secrets from `NAME_file` are read in.
   std::uint64_t queue_bytes = 8 * 1024 * 1024;  // What librdkafka holds; no more than memory.budget.
 };
 

@@ -13,8 +13,7 @@ void read_policies(const MapReader& delivery, DeliveryConfig& into) {
     map->choice(failure_class_names[index], into.on_failure[index],
                 {{"halt", OnFailure::halt}, {"dead_letter", OnFailure::dead_letter}});
     if (into.on_failure[index] == OnFailure::dead_letter && into.dead_letter_topic.empty()) {
-      map->find(failure_class_names[index])
-          ->refuse("dead_letter needs a topic: set delivery.dead_letter.topic");
+      map->find(failure_class_names[index])->refuse("dead_letter needs a topic: set delivery.dead_letter.topic");
     }
   }
 }

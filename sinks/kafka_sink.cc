@@ -177,7 +177,8 @@ void KafkaSink::throw_if_outdated() {
   if (secrets_.changed_since_failure()) {
     outdate("authentication failed, and the files that hold its secrets have changed", "credentials");
   }
-  if (batch_->found_nothing(delivered_)) outdate("no record is rejected any more: batches are sent again", "batch_size");
+  if (batch_->found_nothing(delivered_))
+    outdate("no record is rejected any more: batches are sent again", "batch_size");
   if (!outdated_) return;
   const auto outdated = std::exchange(outdated_, std::nullopt);
   throw SinkOutdated(*outdated);

@@ -66,11 +66,11 @@ class KafkaSink final : public Sink {
   KafkaProducer producer_;
   KafkaQueue queue_;
   std::unordered_map<std::string, KafkaTopic, TextHash, std::equal_to<>> topics_;
-  DeliveryFailure refusal_;                // Of the record that send() refused last.
-  bool stopped_sending_ = false;           // A record failed: none behind it may leave.
-  bool somebody_failed_ = false;           // And which one is known.
+  DeliveryFailure refusal_;       // Of the record that send() refused last.
+  bool stopped_sending_ = false;  // A record failed: none behind it may leave.
+  bool somebody_failed_ = false;  // And which one is known.
   std::chrono::steady_clock::time_point stopped_at_;
-  std::optional<SinkOutdated> outdated_;   // Thrown once, by the next collect().
+  std::optional<SinkOutdated> outdated_;  // Thrown once, by the next collect().
   std::uint64_t delivered_ = 0;
 };
 

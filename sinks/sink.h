@@ -28,7 +28,8 @@ class SinkOutdated : public SinkBroken {
 
 // Each accepted record is reported exactly once, delivered, failed or given up, in any order; records with the same
 // topic and key become durable in send() order. After a failure nothing more is sent: what is not on its way yet is
-// given up, and the sink is of use for its reports only. Nothing here blocks. Not thread-safe: one thread calls everything.
+// given up, and the sink is of use for its reports only. Nothing here blocks. Not thread-safe: one thread calls
+// everything.
 class Sink {
  public:
   enum class SendResult { accepted, full, refused };

@@ -56,13 +56,13 @@ TEST_F(RelayDeadLetterTest, ARefusedRecordGoesThereWhenItsEventComesByAgain) {
   start_again("0/2A0");
   transaction(43, {"good", "bad", "later"}, "0/3A0");
   ASSERT_THAT(sink.sent, SizeIs(2)) << "what was acknowledged is not sent again";
-  EXPECT_THAT(sink.sent[0],
-              AllOf(StartsWith("dead[bad]"), HasSubstr("{outbox-relay-reason:MSG_SIZE_TOO_LARGE}"),
-                    HasSubstr("{outbox-relay-class:too_large}"),
-                    HasSubstr("{outbox-relay-source-table:public.outbox_events}"),
-                    HasSubstr("{outbox-relay-commit-lsn:0/2A8}"), HasSubstr("{outbox-relay-ordinal:1}"),
-                    HasSubstr("{outbox-relay-attempts:1}"), HasSubstr("{outbox-relay-original-topic:orders}"),
-                    Not(HasSubstr("pointer")), testing::EndsWith("={}")));
+  EXPECT_THAT(
+      sink.sent[0],
+      AllOf(StartsWith("dead[bad]"), HasSubstr("{outbox-relay-reason:MSG_SIZE_TOO_LARGE}"),
+            HasSubstr("{outbox-relay-class:too_large}"), HasSubstr("{outbox-relay-source-table:public.outbox_events}"),
+            HasSubstr("{outbox-relay-commit-lsn:0/2A8}"), HasSubstr("{outbox-relay-ordinal:1}"),
+            HasSubstr("{outbox-relay-attempts:1}"), HasSubstr("{outbox-relay-original-topic:orders}"),
+            Not(HasSubstr("pointer")), testing::EndsWith("={}")));
   EXPECT_EQ(sink.sent[1], "orders[later]={}");
   EXPECT_EQ(flushed(), "0/2A0") << "it counts once it is acknowledged there";
   deliver_all();
@@ -111,9 +111,8 @@ TEST_F(RelayDeadLetterTest, WhatIsTooLargeForTheDeadLettersTooBecomesAPointer) {
   begin(42);
   insert("a", "large");
   commit_at("0/2A0");
-  EXPECT_THAT(sink.sent,
-              ElementsAre(AllOf(StartsWith("dead[a]"), HasSubstr("{outbox-relay-pointer:true}"),
-                                HasSubstr("{outbox-relay-event-id:e1}"), testing::EndsWith("=NULL"))));
+  EXPECT_THAT(sink.sent, ElementsAre(AllOf(StartsWith("dead[a]"), HasSubstr("{outbox-relay-pointer:true}"),
+                                           HasSubstr("{outbox-relay-event-id:e1}"), testing::EndsWith("=NULL"))));
   deliver_all();
   EXPECT_EQ(flushed(), "0/2A0");
 }
@@ -129,9 +128,9 @@ TEST_F(RelayDeadLetterTest, ALetterThatTheBrokerFindsTooLargeBecomesAPointerToo)
   start_again("0/100");
   row = 0;
   transaction(42, {"a"}, "0/2A0");
-  EXPECT_THAT(sink.sent, ElementsAre(AllOf(HasSubstr("{outbox-relay-pointer:true}"),
-                                           HasSubstr("{outbox-relay-class:too_large}"),
-                                           HasSubstr("{outbox-relay-event-id:e1}"), testing::EndsWith("=NULL"))));
+  EXPECT_THAT(sink.sent,
+              ElementsAre(AllOf(HasSubstr("{outbox-relay-pointer:true}"), HasSubstr("{outbox-relay-class:too_large}"),
+                                HasSubstr("{outbox-relay-event-id:e1}"), testing::EndsWith("=NULL"))));
   sink.refuse();
   EXPECT_THAT(halt([&] { collect(); }), HasSubstr("topic \"dead\"")) << "and no smaller than that";
 }
