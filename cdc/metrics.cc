@@ -12,8 +12,9 @@ namespace outbox {
 namespace {
 
 constexpr std::array wal_statuses{"reserved", "extended", "unreserved", "lost"};
-constexpr std::array reconnect_reasons{"connection_lost", "server_shutdown", "terminated",  "protocol_error",
-                                       "sink_broken",     "halted",          "dead_letter", "other"};
+constexpr std::array reconnect_reasons{"connection_lost", "server_shutdown", "terminated",
+                                       "protocol_error",  "sink_broken",     "fenced",
+                                       "halted",          "dead_letter",     "other"};
 constexpr std::array rebuild_reasons{"fatal", "batch_size", "credentials", "dead_letter"};
 
 double as_double(Lsn lsn) { return static_cast<double>(lsn.value); }

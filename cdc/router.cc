@@ -10,12 +10,13 @@
 
 namespace outbox {
 
-std::vector<std::string> literal_topics(const std::vector<OutboxConfig>& outbox) {
+std::vector<std::string> literal_topics(const Config& config) {
   std::vector<std::string> topics;
-  for (const auto& entry : outbox) {
+  for (const auto& entry : config.outbox) {
     const auto& pieces = entry.route.topic.pieces;
     if (pieces.size() == 1 && pieces[0].kind == Template::Piece::Kind::literal) topics.push_back(pieces[0].text);
   }
+  if (!config.delivery.dead_letter_topic.empty()) topics.push_back(config.delivery.dead_letter_topic);
   return topics;
 }
 

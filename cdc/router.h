@@ -78,7 +78,7 @@ class Router {
   std::vector<std::string> header_values_;
 };
 
-// The topics that templates name outright; the others are known only once an event comes by.
-std::vector<std::string> literal_topics(const std::vector<OutboxConfig>& outbox);
+// The topics that the configuration names outright; the others are known only once an event comes by.
+std::vector<std::string> literal_topics(const Config& config);
 
 }  // namespace outbox

@@ -120,10 +120,16 @@ struct SinkConfig {
   std::optional<StdoutConfig> stdout_lines;
 };
 
+// What a consumer may rely on. exactly_once: Kafka transactions, for read_committed consumers.
+enum class Guarantee { at_least_once, exactly_once };
+
 // What becomes of a record that can never be delivered as it is.
 enum class OnFailure { halt, dead_letter };
 
 struct DeliveryConfig {
+  Guarantee guarantee = Guarantee::at_least_once;
+  // Where the relay keeps how far it has come beside the slot; empty for none. exactly_once always has one.
+  std::string checkpoint_topic;
   std::array<OnFailure, 6> on_failure{};  // By FailureClass; of all but `other`, which always halts.
   std::string dead_letter_topic;          // Set where one of them is dead_letter.
 };

@@ -26,6 +26,9 @@ constexpr std::string_view kKeys[] = {
     "sink.kafka.properties",  // Any librdkafka property.
     "sink.stdout",
     "delivery",
+    "delivery.guarantee",
+    "delivery.checkpoint",
+    "delivery.checkpoint.topic",
     "delivery.on_failure",
     "delivery.on_failure.too_large",
     "delivery.on_failure.invalid_topic",

@@ -27,7 +27,13 @@ FailureClass failure_class_of(rd_kafka_resp_err_t code) {
   }
 }
 
+bool is_fencing(rd_kafka_resp_err_t code) {
+  return code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+         code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
+}
+
 bool failed_for_another(rd_kafka_resp_err_t code) {
+  if (is_fencing(code)) return true;
   switch (code) {
     case RD_KAFKA_RESP_ERR__PURGE_QUEUE:
     case RD_KAFKA_RESP_ERR__PURGE_INFLIGHT:
@@ -36,7 +42,8 @@ bool failed_for_another(rd_kafka_resp_err_t code) {
     case RD_KAFKA_RESP_ERR__TRANSPORT:
     case RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER:
     case RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID:
-    case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:
+    case RD_KAFKA_RESP_ERR__STATE:  // The transaction of both is to be aborted.
+    case RD_KAFKA_RESP_ERR_INVALID_TXN_STATE:
       return true;
     default:
       return false;

@@ -14,6 +14,9 @@ namespace outbox {
 // record's or the topic's fault.
 FailureClass failure_class_of(rd_kafka_resp_err_t code);
 
+// Whether this error says that another producer has taken over, or that the broker has timed a transaction out.
+bool is_fencing(rd_kafka_resp_err_t code);
+
 // Whether a record was reported with this code because of another one that failed.
 bool failed_for_another(rd_kafka_resp_err_t code);
 

@@ -49,10 +49,10 @@ struct Bytes {
 }  // namespace
 
 KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log,
-                     std::shared_ptr<KafkaMemory> memory)
+                     std::shared_ptr<KafkaMemory> memory, const KafkaSettings& extra)
     : log_(std::move(log)), secrets_(config) {
   std::vector<ConfigProblem> problems;
-  auto conf = make_kafka_conf(with_current_secrets(config), problems);
+  auto conf = make_kafka_conf(with_current_secrets(config), problems, extra);
   if (!conf) throw ConfigError(config_file, std::move(problems));
   batch_.emplace(std::move(memory), conf.get());
   rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
@@ -111,8 +111,9 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
     }
   }
   if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) return SendResult::full;
-  if (code == RD_KAFKA_RESP_ERR__FATAL) {
+  if (failed_for_another(code)) {
     throw_if_fatal();
+    stop_sending();
     return SendResult::full;  // The report of the record that failed is on its way.
   }
   refusal_ = {.ticket = ticket,
@@ -123,12 +124,19 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
   return SendResult::refused;
 }
 
+void KafkaSink::wake() const {
+  const std::uint64_t one = 1;
+  (void)!write(event_fd_, &one, sizeof one);
+}
+
 void KafkaSink::throw_if_fatal() {
   std::array<char, 512> text{};
   const auto code = rd_kafka_fatal_error(producer_.get(), text.data(), text.size());
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return;
   if (code == RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE) return stop_sending();  // A record's failure, reported as such.
-  throw SinkBroken(fmt::format("Kafka producer: {}: {}", reason_for(code), text.data()));
+  const auto problem = fmt::format("Kafka producer: {}: {}", reason_for(code), text.data());
+  if (is_fencing(code)) throw SinkFenced(problem);
+  throw SinkBroken(problem);
 }
 
 void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& reports) {
@@ -140,11 +148,11 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
     return;
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
+  stop_sending();
   if (failed_for_another(message->err)) {
     reports.given_up.push_back(ticket);
     return;
   }
-  stop_sending();
   somebody_failed_ = true;
   if (fails_whole_batch(message->err) && !batch_->travelled_alone(message)) {
     if (!outdated_) batch_->refused(message->err);

@@ -13,6 +13,7 @@
 
 #include "config/config.h"
 #include "sinks/batch_bound.h"
+#include "sinks/kafka_conf.h"
 #include "sinks/kafka_errors.h"
 #include "sinks/kafka_handles.h"
 #include "sinks/secrets_watch.h"
@@ -30,9 +31,10 @@ using KafkaLog = std::function<void(int level, const std::string& text)>;
 class KafkaSink final : public Sink {
  public:
   // Does not wait for a broker. Secrets are read from their files as they are now. `memory` is what the sinks of one
-  // process learn. Throws ConfigError for properties that librdkafka refuses.
+  // process learn; `extra` are properties on top of those of the file. Throws ConfigError for properties that
+  // librdkafka refuses.
   KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log,
-            std::shared_ptr<KafkaMemory> memory = nullptr);
+            std::shared_ptr<KafkaMemory> memory = nullptr, const KafkaSettings& extra = {});
   ~KafkaSink() override;
 
   SendResult send(const Record& record, Ticket ticket) override;
@@ -40,6 +42,11 @@ class KafkaSink final : public Sink {
   void collect(DeliveryReports& reports) override;
   int event_fd() const override { return event_fd_; }
   void expect_topics(const std::vector<std::string>& topics) override;
+
+  // For whoever puts transactions around the records.
+  rd_kafka_t* producer() { return producer_.get(); }
+  // Makes event_fd() readable. Any thread may call it.
+  void wake() const;
 
  private:
   rd_kafka_topic_t* topic(std::string_view name);

@@ -40,16 +40,25 @@ struct DeliveryFailure {
   FailureClass failure_class = FailureClass::other;
 };
 
+// What a sink's checkpoint held when the sink began.
+struct StoredCheckpoint {
+  std::string text;
+};
+
 // Everything reported since the last call, in the order of the reports.
 struct DeliveryReports {
   std::vector<Ticket> delivered;
   std::vector<DeliveryFailure> failed;
   std::vector<Ticket> given_up;  // Not sent any more, because a record before them failed: neither of the two.
+  std::optional<StoredCheckpoint> stored_checkpoint;  // Once, before anything is accepted.
+  bool checkpoint_written = false;                    // The one that was asked for last.
 
   void clear() {
     delivered.clear();
     failed.clear();
     given_up.clear();
+    stored_checkpoint.reset();
+    checkpoint_written = false;
   }
 };
 
