@@ -41,7 +41,7 @@ Daemon::Daemon(const Config& config, SinkFactory make_sink, ConfigReader read_ag
     : config_(config),
       make_sink_(std::move(make_sink)),
       read_again_(std::move(read_again)),
-      relay_(config.outbox, max_in_flight),
+      relay_(config.outbox, max_in_flight, config.delivery, config.memory.budget_bytes),
       observer_(config.source.slot.name, relay_),
       claim_(config, loop_, observer_, relay_),
       reconnect_backoff_(milliseconds(100), milliseconds(5000), std::random_device{}()),
@@ -76,6 +76,9 @@ ExitCode Daemon::run() {
       } catch (const HaltError& problem) {
         leave_stream();
         pause = on_halt(problem);
+      } catch (const DeadLetterDue& refusal) {
+        leave_stream();
+        pause = on_dead_letter_due(refusal);
       } catch (const HistoryChanged& change) {
         leave_stream();
         pause = on_history_changed(change);
@@ -90,7 +93,7 @@ ExitCode Daemon::run() {
         pause = on_fenced(error);
       } catch (const SinkBroken& error) {
         leave_stream();
-        pause = reconnect("sink_broken", error.what());
+        pause = on_sink_broken(error);
       } catch (const PgError& error) {
         leave_stream();
         pause = on_pg_error(error);
@@ -151,7 +154,7 @@ void Daemon::start_relay(const ClaimedSlot& claimed, const SystemIdentity& ident
   checkpoint_decided_ = claimed.judge_checkpoint != nullptr;
   if (checkpoint_decided_) sink_.reset();  // A sink reports the stored checkpoint when it begins.
   if (!sink_) sink_ = make_sink_(config_, identity.system_identifier, [this] { return checkpoint_text(); });
-  sink_->expect_topics(literal_topics(config_.outbox));
+  sink_->expect_topics(literal_topics(config_));
   relay_.start_stream(*sink_,
                       {.position = claimed.position,
                        .same_history = claimed.same_history,
@@ -185,9 +188,7 @@ void Daemon::confirm_acknowledged(ReplicationConnection& connection) {
 
 // Nothing more is sent: takes the reports that still come, within a bound.
 void Daemon::settle_reports() {
-  // Behind a refused record nothing more of its topic may leave; and a stop has had its grace.
-  const bool at_once = relay_.refused() > 0 || loop_.stop_requested();
-  const auto deadline = in(at_once ? seconds(0) : drain_bound);
+  const auto deadline = in(loop_.stop_requested() ? seconds(0) : drain_bound);  // A stop has had its grace.
   try {
     relay_.settle(EventLoop::now());
     while (!relay_.all_reported() && EventLoop::now().steady < deadline) {
@@ -205,7 +206,7 @@ void Daemon::leave_stream() {
   if (!std::exchange(in_stream_, false)) return;
   observer_.metrics().connected(false);
   settle_reports();
-  if (relay_.refused() > 0 || !relay_.all_reported()) sink_.reset();
+  if (relay_.refused() || !relay_.all_reported()) sink_.reset();
   claim_.release();
   streamed_ = streamed_ || !relay_.awaits_checkpoint();
   const bool was_good = EventLoop::now().steady - stream_began_ > stream_counts_as_good;
@@ -308,6 +309,24 @@ milliseconds Daemon::on_halt(const HaltError& problem) {
   observer_.metrics().halted();
   observer_.enter(State::halted, problem.what());
   return halt_backoff_.next();
+}
+
+// Not a fault of the stream: the next one begins at once, with nothing of the refused record's batch sent twice.
+milliseconds Daemon::on_dead_letter_due(const DeadLetterDue& refusal) {
+  observer_.metrics().reconnecting("dead_letter");
+  observer_.metrics().producer_rebuilt("dead_letter");
+  spdlog::warn("{}", refusal.what());
+  return milliseconds(0);
+}
+
+milliseconds Daemon::on_sink_broken(const SinkBroken& error) {
+  sink_.reset();
+  const auto* outdated = dynamic_cast<const SinkOutdated*>(&error);
+  observer_.metrics().producer_rebuilt(outdated != nullptr ? outdated->reason() : "fatal");
+  if (outdated == nullptr) return reconnect("sink_broken", error.what());
+  observer_.metrics().reconnecting("sink_broken");
+  spdlog::warn("{}; a new one is made", error.what());
+  return milliseconds(0);
 }
 
 milliseconds Daemon::on_protocol_error(const ProtocolError& error) {

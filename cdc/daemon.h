@@ -47,6 +47,8 @@ class Daemon {
   void leave_stream();
   ExitCode stopped();
   std::chrono::milliseconds on_halt(const HaltError& problem);
+  std::chrono::milliseconds on_dead_letter_due(const DeadLetterDue& refusal);
+  std::chrono::milliseconds on_sink_broken(const SinkBroken& error);
   std::chrono::milliseconds on_history_changed(const HistoryChanged& change);
   std::chrono::milliseconds on_checkpoint_unusable(const CheckpointUnusable& problem);
   std::chrono::milliseconds on_fenced(const SinkFenced& error);

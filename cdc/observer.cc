@@ -58,6 +58,8 @@ void Observer::publish(const Now& now) {
   status_.flushed_lsn = relay_.flushed_lsn();
   status_.confirmed_lsn = relay_.confirmed_lsn();
   status_.events_in_flight = relay_.records_in_flight();
+  status_.bytes_in_flight = relay_.held_bytes();
+  status_.buffer_limit_bytes = relay_.budget_bytes();
   status_.transactions_in_flight = relay_.transactions_in_flight();
   status_.events_delivered = relay_.counts().records_delivered;
   status_.oldest_unacked_seconds = std::chrono::duration<double>(relay_.oldest_unacked_age(now)).count();

@@ -73,10 +73,11 @@ std::optional<StoredCheckpoint> read_checkpoint(const KafkaConfig& config, const
 void write_checkpoint(const KafkaConfig& config, const std::string& config_file, const CheckpointTopic& topic,
                       const std::string& text, milliseconds timeout) {
   KafkaSink sink(config, config_file, say_nothing);
-  sink.send({.topic = topic.name, .key = topic.key, .value = text, .headers = {}, .partition = 0, .timestamp_ms = 0},
-            Ticket{0});
-  const auto deadline = in(timeout);
+  const Record record{
+      .topic = topic.name, .key = topic.key, .value = text, .headers = {}, .partition = 0, .timestamp_ms = 0};
   DeliveryReports reports;
+  if (sink.send(record, Ticket{0}) == Sink::SendResult::refused) reports.failed.push_back(sink.refusal());
+  const auto deadline = in(timeout);
   while (std::chrono::steady_clock::now() < deadline) {
     sink.collect(reports);
     if (!reports.failed.empty()) {
