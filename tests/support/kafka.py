@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from .kafka_broker import Broker, java
+from .kafka_listeners import plain_users
 from .kafka_reader import KafkaReader
 from .process import make_directory, remove_directory
 from .wait import eventually
@@ -27,13 +28,14 @@ QUIET_CLIENT = {"log_level": 2}  # A broker that a test stops is no news.
 class Kafka:
     """Created formatted and stopped; `start()` or `with` starts it, `close()` removes everything.
 
-    `settings` are server properties of every broker.
+    `settings` are server properties of every broker; `listeners` are ways in beside the plain one, see
+    kafka_listeners.py.
     """
 
-    def __init__(self, settings=None, brokers=1, heap="512m"):
+    def __init__(self, settings=None, brokers=1, heap="512m", listeners=()):
         self.root = make_directory("kafka")
         atexit.register(self.close)
-        self.brokers = Broker.cluster(self.root, brokers, settings or {}, heap)
+        self.brokers = Broker.cluster(self.root, brokers, settings or {}, heap, listeners)
         self._producer = None
 
     def __enter__(self):
@@ -46,6 +48,21 @@ class Kafka:
     def bootstrap(self):
         """What goes into `brokers:` of a config, as one text."""
         return ",".join(broker.address for broker in self.brokers)
+
+    def addresses(self, listener):
+        """The same for another listener, as a list."""
+        return [broker.advertised_address(listener) for broker in self.brokers]
+
+    def set_certificate(self, listener, certificate):
+        """What a TLS listener shows after the next start."""
+        for broker in self.brokers:
+            broker.write_store(f"{listener}.pem", certificate.together())
+
+    def set_users(self, listener, users):
+        """Whom a SASL listener lets in after the next start, with which passwords."""
+        name = f"listener.name.{listener.lower()}.plain.sasl.jaas.config"
+        for broker in self.brokers:
+            broker.change_properties({name: plain_users(users)})
 
     # Starting and stopping, all brokers at once; for one, use kafka.brokers[i].
 
