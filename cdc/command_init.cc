@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "cdc/commands.h"
+#include "cdc/first_checkpoint.h"
 #include "cdc/one_shot.h"
 #include "cdc/preflight.h"
 #include "cdc/provision.h"
@@ -48,6 +49,10 @@ ExitCode run_init(const Config& config, const InitOptions& options) {
     spdlog::info("replication slot \"{}\" is there already", config.source.slot.name);
   }
   catalog = read_catalog(connection.sql(), config, one_shot_deadline());
+  if (!config.delivery.checkpoint_topic.empty() && catalog.slot) {
+    write_first_checkpoint(config, connection.identify(one_shot_deadline()), catalog.slot->confirmed_flush_lsn,
+                           options.reset_checkpoint);
+  }
   return report(examine(catalog, config), stderr, ShowOk::no);
 }
 

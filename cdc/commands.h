@@ -7,7 +7,8 @@
 namespace outbox {
 
 struct InitOptions {
-  bool print_sql = false;  // Print what would be run, touch nothing.
+  bool print_sql = false;         // Print what would be run, touch nothing.
+  bool reset_checkpoint = false;  // Write a first checkpoint although there is one.
 };
 ExitCode run_init(const Config& config, const InitOptions& options);
 

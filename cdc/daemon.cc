@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "cdc/checkpoint.h"
 #include "cdc/failure.h"
 
 namespace outbox {
@@ -19,6 +20,7 @@ constexpr seconds connect_deadline{15};
 // For reports of a stream that has ended: a late record must not land among those of the next one.
 constexpr seconds drain_bound{3};
 constexpr seconds stream_counts_as_good{10};
+constexpr milliseconds fence_pause{1000};
 constexpr int most_refused_logins = 5;
 constexpr int most_protocol_errors = 5;
 
@@ -59,11 +61,16 @@ ExitCode Daemon::run() {
         pause = on_halt(problem);
       } catch (const HistoryChanged& change) {
         leave_stream();
-        claim_.forget();
-        pause = reconnect("other", fmt::format("{}; resuming from the slot's own position", change.what()));
+        pause = on_history_changed(change);
+      } catch (const CheckpointUnusable& problem) {
+        leave_stream();
+        pause = on_checkpoint_unusable(problem);
       } catch (const ProtocolError& error) {
         leave_stream();
         pause = on_protocol_error(error);
+      } catch (const SinkFenced& error) {
+        leave_stream();
+        pause = on_fenced(error);
       } catch (const SinkBroken& error) {
         leave_stream();
         pause = reconnect("sink_broken", error.what());
@@ -97,7 +104,7 @@ ExitCode Daemon::run_stream() {
   const auto identity = connection.identify(in(connect_deadline));
   const auto claimed = claim_.claim(connection, identity);
   const auto& catalog = claimed.catalog;
-  start_relay(claimed);
+  start_relay(claimed, identity);
   observer_.metrics().connected(true);
   observer_.metrics().catalog(catalog, true);
   // Each try of a halted relay begins a stream: no news until it comes past where it halted.
@@ -121,19 +128,28 @@ ExitCode Daemon::run_stream() {
   }
 }
 
-void Daemon::start_relay(const ClaimedSlot& claimed) {
-  if (!sink_) sink_ = make_sink_(config_);
+// The slot is ours by now: only then may a new sink fence the transactions of an older one.
+void Daemon::start_relay(const ClaimedSlot& claimed, const SystemIdentity& identity) {
+  identity_ = {.system_identifier = identity.system_identifier, .timeline = identity.timeline};
+  checkpoint_decided_ = claimed.judge_checkpoint != nullptr;
+  if (checkpoint_decided_) sink_.reset();  // A sink reports the stored checkpoint when it begins.
+  if (!sink_) sink_ = make_sink_(config_, identity.system_identifier, [this] { return checkpoint_text(); });
   sink_->expect_topics(literal_topics(config_.outbox));
-  const auto& after = claimed.resume_after;
   relay_.start_stream(*sink_,
-                      {.position = after ? after->commit_lsn : claimed.catalog.slot->confirmed_flush_lsn,
+                      {.position = claimed.position,
                        .same_history = claimed.same_history,
-                       .resume_after = after,
+                       .resume = claimed.resume,
+                       .judge_checkpoint = claimed.judge_checkpoint,
                        .catalog = claimed.catalog.relations(),
                        .status_interval = status_interval(claimed.catalog)},
                       EventLoop::now());
   in_stream_ = true;
   stream_began_ = EventLoop::now().steady;
+}
+
+std::string Daemon::checkpoint_text() {
+  const bool with_sent = config_.delivery.guarantee == Guarantee::exactly_once;
+  return encode(Checkpoint{.identity = identity_, .progress = relay_.next_checkpoint(with_sent)});
 }
 
 // The stream of a halted relay is given up: what it has delivered is confirmed first, so that a stop while halted
@@ -173,7 +189,8 @@ void Daemon::leave_stream() {
   observer_.metrics().connected(false);
   settle_reports();
   if (relay_.refused() > 0 || !relay_.all_reported()) sink_.reset();
-  claim_.release(relay_.flushed_lsn());
+  claim_.release();
+  streamed_ = streamed_ || !relay_.awaits_checkpoint();
   const bool was_good = EventLoop::now().steady - stream_began_ > stream_counts_as_good;
   if (!was_good) return;
   reconnect_backoff_.reset();
@@ -201,7 +218,7 @@ bool Daemon::confirmed_by_server(ReplicationConnection& connection, TimePoint de
                               sql.literal(config_.source.slot.name)),
                   deadline);
     const auto confirmed = PQntuples(result.get()) == 1 ? parse_lsn(PQgetvalue(result.get(), 0, 0)) : std::nullopt;
-    return confirmed && *confirmed >= relay_.flushed_lsn();
+    return confirmed && *confirmed >= relay_.confirmable_lsn();
   };
   loop_.finish_undisturbed();
   try {
@@ -239,6 +256,29 @@ milliseconds Daemon::reconnect(const char* reason, const std::string& text) {
   spdlog::warn("{}; connecting again in {} ms", text, pause.count());
   if (!loop_.stop_requested()) observer_.enter(State::starting, text);
   return pause;
+}
+
+milliseconds Daemon::on_history_changed(const HistoryChanged& change) {
+  if (checkpoint_decided_) {
+    throw FatalError(ExitCode::slot_lost,
+                     fmt::format("{}, and the checkpoint says so: which of its events were sent is not known. To send "
+                                 "what follows the slot's position, run outbox-relay init --reset-checkpoint",
+                                 change.what()));
+  }
+  claim_.forget();
+  return reconnect("other", fmt::format("{}; resuming from the slot's own position", change.what()));
+}
+
+// Before anything was sent it is a mistake of the set-up; later it may mend itself, or a person does.
+milliseconds Daemon::on_checkpoint_unusable(const CheckpointUnusable& problem) {
+  if (!streamed_) throw FatalError(ExitCode::config, problem.what());
+  return on_halt(HaltError(problem.what()));
+}
+
+// The slot says who goes on: given back, it is free for whoever fenced us, if there is one.
+milliseconds Daemon::on_fenced(const SinkFenced& error) {
+  claim_.forget();
+  return std::max(fence_pause, reconnect("fenced", error.what()));
 }
 
 milliseconds Daemon::on_halt(const HaltError& problem) {

@@ -19,8 +19,9 @@
 
 namespace outbox {
 
-// Makes a new sink for a stream.
-using SinkFactory = std::function<std::unique_ptr<Sink>(const Config&)>;
+// Makes a new sink for a stream. Where it keeps a checkpoint, `system_identifier` and `checkpoint` are what it needs.
+using SinkFactory = std::function<std::unique_ptr<Sink>(const Config&, const std::string& system_identifier,
+                                                        CheckpointSource checkpoint)>;
 
 class Daemon {
  public:
@@ -33,7 +34,8 @@ class Daemon {
  private:
   ExitCode run_stream();
   ReplicationConnection connect();
-  void start_relay(const ClaimedSlot& claimed);
+  void start_relay(const ClaimedSlot& claimed, const SystemIdentity& identity);
+  std::string checkpoint_text();
   ExitCode finish(ReplicationConnection& connection, StreamEnd end);
   bool confirmed_by_server(ReplicationConnection& connection, TimePoint deadline);
   void confirm_acknowledged(ReplicationConnection& connection);
@@ -41,6 +43,9 @@ class Daemon {
   void leave_stream();
   ExitCode stopped();
   std::chrono::milliseconds on_halt(const HaltError& problem);
+  std::chrono::milliseconds on_history_changed(const HistoryChanged& change);
+  std::chrono::milliseconds on_checkpoint_unusable(const CheckpointUnusable& problem);
+  std::chrono::milliseconds on_fenced(const SinkFenced& error);
   std::chrono::milliseconds on_pg_error(const PgError& error);
   std::chrono::milliseconds on_protocol_error(const ProtocolError& error);
   std::chrono::milliseconds reconnect(const char* reason, const std::string& text);
@@ -53,6 +58,9 @@ class Daemon {
   SlotClaim claim_;
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<Sink> sink_;
+  HistoryIdentity identity_;  // Of the server that streams.
+  bool checkpoint_decided_ = false;  // What the present stream passes over.
+  bool streamed_ = false;   // A stream has begun to send.
   bool in_stream_ = false;  // The relay holds a stream whose end has not been seen to yet.
   TimePoint stream_began_;
   Backoff reconnect_backoff_;

@@ -139,6 +139,17 @@ std::optional<DeliveredTransaction> InFlightWindow::pop_delivered() {
   return delivered;
 }
 
+Progress InFlightWindow::when_delivered() const {
+  if (transactions_.empty()) return {.flushed = flushed_, .last = std::nullopt};
+  const auto& last = transactions_.back();
+  const auto before = transactions_.size() > 1 ? transactions_[transactions_.size() - 2].end_lsn : flushed_;
+  const DeliveredPart part{.commit_lsn = last.commit_lsn,
+                           .xid = last.xid,
+                           .commit_time = last.commit_time,
+                           .records = in_transaction_ ? next_ticket_ - last.first_ticket : DeliveredPart::all};
+  return {.flushed = in_transaction_ ? before : last.end_lsn, .last = part};
+}
+
 void InFlightWindow::received_up_to(Lsn wal_end) {
   if (idle()) flushed_ = std::max(flushed_, wal_end);
 }

@@ -11,6 +11,7 @@
 
 #include "cdc/lsn.h"
 #include "cdc/replication_protocol.h"
+#include "cdc/resume.h"
 #include "sinks/record.h"
 
 namespace outbox {
@@ -69,6 +70,9 @@ class InFlightWindow {
 
   // All that may be confirmed: the end of the longest delivered prefix.
   Lsn flushed_lsn() const { return flushed_; }
+
+  // How far it will have come once everything that is out is delivered; `last` is empty where no transaction is here.
+  Progress when_delivered() const;
 
   // Nothing is out and no transaction is open.
   bool idle() const { return !in_transaction_ && transactions_.empty(); }

@@ -9,6 +9,7 @@
 
 #include "cdc/commands.h"
 #include "cdc/conninfo.h"
+#include "cdc/first_checkpoint.h"
 #include "cdc/daemon.h"
 #include "cdc/errors.h"
 #include "cdc/failure.h"
@@ -34,7 +35,9 @@ Config load_and_check(const std::string& file) {
 }
 
 ExitCode run_daemon(const Config& config) {
-  Daemon daemon(config, [](const Config& each) { return make_sink(each, log_kafka); });
+  Daemon daemon(config, [](const Config& each, const std::string& system_identifier, CheckpointSource checkpoint) {
+    return make_sink(each, transaction_identity(each, system_identifier), std::move(checkpoint), log_kafka);
+  });
   return daemon.run();
 }
 
@@ -81,6 +84,8 @@ void describe(CLI::App& app, CommandLine& line) {
   add_config(init, line);
   static InitOptions init_options;
   init->add_flag("--print-sql", init_options.print_sql, "Print the SQL for somebody else to run; connects to nothing");
+  init->add_flag("--reset-checkpoint", init_options.reset_checkpoint,
+                 "Begin the checkpoint anew at the slot's position: what was sent behind it comes again");
   init->callback([&line] { line.command = [](const Config& config) { return run_init(config, init_options); }; });
 
   auto* status = app.add_subcommand("status", "Show the slot, its lag, what pins it, and the running relay");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array wal_statuses{"reserved", "extended", "unreserved", "lost"};
 constexpr std::array reconnect_reasons{"connection_lost", "server_shutdown", "terminated", "protocol_error",
-                                       "sink_broken",     "halted",          "other"};
+                                       "sink_broken",     "fenced",          "halted",          "other"};
 
 double as_double(Lsn lsn) { return static_cast<double>(lsn.value); }
 

@@ -39,7 +39,11 @@ void Relay::start_stream(Sink& sink, const StreamStart& start, Now now) {
   refused_ = 0;
   received_ = start.position;
   last_end_ = start.position;
-  resume_after_ = start.resume_after;
+  resume_ = start.resume;
+  judge_checkpoint_ = start.judge_checkpoint;
+  checkpointed_ = {};
+  checkpoint_under_way_.reset();
+  checkpoint_asked_ = {};
   if (!start.same_history) last_delivered_.reset();
 }
 
@@ -55,7 +59,7 @@ void Relay::receive(std::string_view copy_data, Now now) {
   const auto& keepalive = std::get<PrimaryKeepalive>(frame);
   ++counts_.keepalives;
   received_ = std::max(received_, keepalive.wal_end);
-  if (!window_.in_transaction()) check_history(keepalive.wal_end);
+  if (!window_.in_transaction()) passing(keepalive.wal_end);
   // A quiet outbox on a busy database would otherwise pin WAL until the disk fills.
   window_.received_up_to(keepalive.wal_end);
   if (keepalive.reply_requested) schedule_.reply_requested();
@@ -91,19 +95,28 @@ void Relay::on_begin(const pgoutput::Begin& begin) {
     throw ProtocolError(fmt::format("a transaction committed at {} after what ends at {}", to_string(begin.final_lsn),
                                     to_string(before)));
   }
-  const bool resumed = resume_after_ && begin.final_lsn == resume_after_->commit_lsn &&
-                       begin.xid == resume_after_->xid && begin.commit_time == resume_after_->commit_time;
-  if (!resumed && resume_after_) check_history(Lsn{resume_after_->commit_lsn.value + 1});
+  const auto anchor = resume_ && begin.final_lsn == resume_->commit_lsn ? resume_->anchor : std::nullopt;
+  const bool resumed = anchor && begin.xid == anchor->xid && begin.commit_time == anchor->commit_time;
+  if (!resumed && resume_ && begin.final_lsn >= resume_->commit_lsn) passing(Lsn{begin.final_lsn.value + 1});
   begin_ = begin;
   window_.open(begin.final_lsn, begin.xid, begin.commit_time);
 }
 
 // A restored server has its old identity: only what it sends shows that it is another one.
-void Relay::check_history(Lsn passed) const {
-  if (!resume_after_ || passed <= resume_after_->commit_lsn) return;
-  throw HistoryChanged(
-      fmt::format("the server's log does not hold the transaction {} committed at {}, which was delivered",
-                  resume_after_->xid, to_string(resume_after_->commit_lsn)));
+void Relay::passing(Lsn position) {
+  if (!resume_ || position <= resume_->commit_lsn) return;
+  if (resume_->anchor) {
+    throw HistoryChanged(
+        fmt::format("the server's log does not hold the transaction {} committed at {}, which was delivered",
+                    resume_->anchor->xid, to_string(resume_->commit_lsn)));
+  }
+  resume_.reset();
+}
+
+bool Relay::delivered_before() const {
+  if (!resume_) return window_.delivered_before();
+  if (begin_.final_lsn < resume_->commit_lsn) return true;
+  return window_.next_position().ordinal < resume_->anchor->records || window_.delivered_before();
 }
 
 void Relay::on_commit(const pgoutput::Commit& commit) {
@@ -115,7 +128,7 @@ void Relay::on_commit(const pgoutput::Commit& commit) {
         fmt::format("a Commit at {} that ends at {}", to_string(commit.commit_lsn), to_string(commit.end_lsn)));
   }
   last_end_ = commit.end_lsn;
-  resume_after_.reset();
+  if (resume_ && commit.commit_lsn >= resume_->commit_lsn) resume_.reset();
   received_ = std::max(received_, commit.end_lsn);
   window_.committed(commit.end_lsn);
 }
@@ -131,8 +144,7 @@ OutboxEvent Relay::decode(const pgoutput::Insert& insert) const {
 void Relay::on_insert(const pgoutput::Insert& insert, std::string_view message, Now now) {
   if (!window_.in_transaction()) throw ProtocolError("an Insert outside a transaction");
   const auto event = decode(insert);
-  const bool delivered_whole = resume_after_.has_value();
-  if (delivered_whole || window_.delivered_before()) {
+  if (delivered_before()) {
     window_.record_skipped();
     ++counts_.records_suppressed;
     return;
@@ -181,11 +193,56 @@ void Relay::take_reports(Now now) {
   counts_.records_failed += reports_.failed.size();
   refused_ += reports_.failed.size();
   advance_flushed(now);
+  if (reports_.checkpoint_written && checkpoint_under_way_) {
+    checkpointed_ = std::max(checkpointed_, *std::exchange(checkpoint_under_way_, std::nullopt));
+  }
+}
+
+void Relay::take_stored_checkpoint() {
+  if (!reports_.stored_checkpoint || !judge_checkpoint_) return;
+  const auto resumption = judge_checkpoint_(reports_.stored_checkpoint->text);
+  judge_checkpoint_ = nullptr;
+  resume_ = resumption.resume;
+  checkpointed_ = resumption.flushed;
+}
+
+Progress Relay::next_checkpoint(bool with_sent) {
+  auto progress = with_sent ? window_.when_delivered() : Progress{.flushed = flushed_lsn(), .last = std::nullopt};
+  if (!progress.last && last_delivered_) {
+    progress.last = {.commit_lsn = last_delivered_->commit_lsn,
+                     .xid = last_delivered_->xid,
+                     .commit_time = last_delivered_->commit_time,
+                     .records = DeliveredPart::all};
+  }
+  checkpoint_under_way_ = progress.flushed;
+  return progress;
+}
+
+Lsn Relay::confirmable_lsn() const {
+  if (resume_) return {};
+  return sink_->keeps_checkpoint() ? std::min(flushed_lsn(), checkpointed_) : flushed_lsn();
+}
+
+bool Relay::checkpoint_current() const {
+  return !sink_->keeps_checkpoint() || resume_ || awaits_checkpoint() || flushed_lsn() <= checkpointed_;
+}
+
+TimePoint Relay::checkpoint_due_at() const {
+  if (checkpoint_current() || checkpoint_under_way_) return TimePoint::max();
+  return checkpoint_asked_ + StatusSchedule::longest_confirm_delay;
+}
+
+void Relay::write_checkpoint(Now now, bool at_once) {
+  if (checkpoint_current() || checkpoint_under_way_) return;
+  if (!at_once && now.steady < checkpoint_due_at()) return;
+  if (sink_->write_checkpoint()) checkpoint_asked_ = now.steady;
 }
 
 void Relay::collect(Now now) {
+  if (window_.full()) sink_->flush();
   settle(now);
   if (!reports_.failed.empty()) halt_on(reports_.failed.front());
+  take_stored_checkpoint();
   if (blocked_insert_.empty()) return;
   const auto message = std::exchange(blocked_insert_, {});
   const auto decoded = pgoutput_.decode(message);
@@ -207,8 +264,7 @@ void Relay::count_status(StatusSchedule::Reason reason) {
 }
 
 StandbyStatusUpdate Relay::take_status(Now now, bool reply_requested) {
-  // Until the history has shown itself the same, even the position we start at may be beyond what was delivered of it.
-  const auto flushed = resume_after_ ? Lsn{} : flushed_lsn();
+  const auto flushed = confirmable_lsn();
   count_status(schedule_.reason(flushed));
   schedule_.sent(now.steady, flushed);
   return {.written = std::max(received_, flushed),

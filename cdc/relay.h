@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "cdc/outbox_decoder.h"
 #include "cdc/pgoutput.h"
 #include "cdc/replication_protocol.h"
+#include "cdc/resume.h"
 #include "cdc/router.h"
 #include "cdc/send_times.h"
 #include "cdc/status_schedule.h"
@@ -50,11 +52,13 @@ struct RelayCounts {
 
 // What a stream begins with.
 struct StreamStart {
-  Lsn position;               // The slot's confirmed position, or where `resume_after` commits.
+  Lsn position;               // From where the server sends.
   bool same_history = false;  // The server, timeline and slot are those of the stream before, as far as it shows.
-  // The last transaction that this process delivered, where the slot's position lies before it: the stream begins with
-  // it, and by its coming again shows that the history is the same. It is not sent again.
-  std::optional<DeliveredTransaction> resume_after = {};
+  // What lies before it is not sent again.
+  std::optional<ResumePoint> resume = {};
+  // Where the sink keeps a checkpoint and that one decides: what to make of its text, in place of `resume`. Nothing is
+  // read before.
+  std::function<Resumption(const std::string& text)> judge_checkpoint = {};
   RelationMap catalog;
   std::chrono::milliseconds status_interval{10000};
 };
@@ -70,7 +74,10 @@ class Relay {
   void start_stream(Sink& sink, const StreamStart& start, Now now);
 
   // False while the sink or the window is full: stop reading, go on collecting and sending status updates.
-  bool wants_input() const { return blocked_insert_.empty() && !window_.full(); }
+  bool wants_input() const { return blocked_insert_.empty() && !window_.full() && !awaits_checkpoint(); }
+
+  // The stored checkpoint is not known yet.
+  bool awaits_checkpoint() const { return judge_checkpoint_ != nullptr; }
 
   // One CopyData message. Call only while wants_input(). Throws ProtocolError, HistoryChanged and HaltError.
   void receive(std::string_view copy_data, Now now);
@@ -82,19 +89,32 @@ class Relay {
   // The same when the stream is over: keeps what was delivered, sends nothing, ignores refusals.
   void settle(Now now);
 
-  TimePoint status_due_at() const { return schedule_.due(flushed_lsn(), window_.idle()); }
+  TimePoint status_due_at() const { return schedule_.due(confirmable_lsn(), window_.idle()); }
 
   // The update to send now; counts as sent. `reply_requested` asks the server for a sign of life.
   StandbyStatusUpdate take_status(Now now, bool reply_requested);
 
   Lsn flushed_lsn() const { return window_.flushed_lsn(); }
+  // What of it may be confirmed: nothing before the history has shown itself the same, and no more than a checkpoint
+  // says, where there is one.
+  Lsn confirmable_lsn() const;
+
+  // Asks the sink for a checkpoint where one is due: at most one a second, or `at_once`.
+  void write_checkpoint(Now now, bool at_once);
+  // When it next has to be asked.
+  TimePoint checkpoint_due_at() const;
+  // Nothing is flushed that the checkpoint does not say.
+  bool checkpoint_current() const;
+  // What the sink's next checkpoint is to say; it counts as durable once the sink reports a checkpoint written.
+  // `with_sent`: everything sent becomes durable together with it.
+  Progress next_checkpoint(bool with_sent);
   // The highest position confirmed to the server in this stream.
   Lsn confirmed_lsn() const { return schedule_.confirmed(); }
   Lsn received_lsn() const { return received_; }
   bool in_transaction() const { return window_.in_transaction(); }
   // Whether a process that stopped reading here would leave acknowledged records that cannot be confirmed.
   bool stopping_repeats() const {
-    return window_.in_transaction() || window_.remembers_ahead() || resume_after_.has_value();
+    return window_.in_transaction() || window_.remembers_ahead() || resume_.has_value();
   }
   // Every record that was sent has been reported, delivered or refused.
   bool all_reported() const { return window_.records_out() == refused_; }
@@ -122,7 +142,9 @@ class Relay {
   void on_insert(const pgoutput::Insert& insert, std::string_view message, Now now);
   void take_reports(Now now);
   void count_status(StatusSchedule::Reason reason);
-  void check_history(Lsn passed) const;
+  void take_stored_checkpoint();
+  void passing(Lsn position);
+  bool delivered_before() const;
   void advance_flushed(Now now);
   [[noreturn]] void halt_on(const OutboxEvent& event, const std::string& problem) const;
   [[noreturn]] void halt_on(const DeliveryFailure& failure) const;
@@ -136,9 +158,13 @@ class Relay {
   Sink* sink_ = nullptr;
   Lsn received_;
   Lsn last_end_;                                      // Of the last Commit of this stream: no later one lies below it.
-  pgoutput::Begin begin_;                             // Of the open transaction.
-  std::optional<DeliveredTransaction> resume_after_;  // Until it has come by again.
+  pgoutput::Begin begin_;              // Of the open transaction.
+  std::optional<ResumePoint> resume_;  // Until the stream has come there.
   std::optional<DeliveredTransaction> last_delivered_;
+  std::function<Resumption(const std::string&)> judge_checkpoint_;  // Until the sink has reported the stored one.
+  Lsn checkpointed_;                                                // What the durable checkpoint says.
+  std::optional<Lsn> checkpoint_under_way_;
+  TimePoint checkpoint_asked_;
   std::string blocked_insert_;  // The one message that the full sink did not take; empty for none.
   std::uint64_t refused_ = 0;   // Records of this stream that the sink refused for good.
   DeliveryReports reports_;     // Reused.

@@ -25,6 +25,12 @@ SystemIdentity ReplicationConnection::identify(TimePoint deadline) {
   return {.system_identifier = field("systemid"), .timeline = field("timeline"), .database = field("dbname")};
 }
 
+TimelineHistory ReplicationConnection::timeline_history(const std::string& timeline, TimePoint deadline) {
+  if (timeline == "1") return {};
+  const auto result = connection_.query("TIMELINE_HISTORY " + timeline, deadline);
+  return parse_timeline_history(PQgetvalue(result.get(), 0, PQfnumber(result.get(), "content")));
+}
+
 std::string create_slot_command(const std::string& slot, bool temporary, int server_version) {
   // PostgreSQL 14 knows no options in parentheses.
   const char* options = server_version < 150000 ? "NOEXPORT_SNAPSHOT" : "(SNAPSHOT 'nothing')";

@@ -7,6 +7,7 @@
 #include "cdc/lsn.h"
 #include "cdc/pg_connection.h"
 #include "cdc/replication_protocol.h"
+#include "cdc/timeline.h"
 
 namespace outbox {
 
@@ -28,6 +29,8 @@ class ReplicationConnection {
 
   PgConnection& sql() { return connection_; }
   SystemIdentity identify(TimePoint deadline);
+  // Where the timelines before `timeline` ended; empty for the first. LOGIN REPLICATION may ask. Only before start().
+  TimelineHistory timeline_history(const std::string& timeline, TimePoint deadline);
 
   // Streams from the later of `start` and the slot's confirmed position; zero leaves it to the slot. Throws PgError:
   // object_in_use where another process holds the slot.

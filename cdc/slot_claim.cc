@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "cdc/checkpoint.h"
 #include "cdc/exit_codes.h"
 #include "cdc/provision.h"
 
@@ -27,6 +28,9 @@ void SlotClaim::make_what_is_missing(ReplicationConnection& connection) {
 
 ClaimedSlot SlotClaim::claim(ReplicationConnection& connection, const SystemIdentity& identity) {
   make_what_is_missing(connection);
+  const auto history = connection.timeline_history(identity.timeline, deadline());
+  // What a transaction of unknown outcome has delivered, the checkpoint alone knows.
+  if (config_.delivery.guarantee == Guarantee::exactly_once) watermark_.reset();
   for (;;) {
     auto catalog = read_catalog(connection.sql(), config_, deadline());
     const auto findings = examine(catalog, config_);
@@ -40,15 +44,32 @@ ClaimedSlot SlotClaim::claim(ReplicationConnection& connection, const SystemIden
     }
     require_ready(findings);
     if (!catalog.slot->active) {
-      check_watermark(catalog, identity);
-      const auto after = resume_after(*catalog.slot);
+      const ServerPosition server{
+          .identity = {.system_identifier = identity.system_identifier, .timeline = identity.timeline},
+          .slot_confirmed = catalog.slot->confirmed_flush_lsn,
+          .wal_end = catalog.wal_end,
+          .switch_point = watermark_ ? switch_point(history, watermark_->identity.timeline) : std::nullopt};
+      const auto resumption = judge_watermark(server);
+      // A transaction that has to come by again can be begun with; what is known of others is not.
+      const bool anchored = resumption.resume && resumption.resume->anchor;
+      const auto start = anchored ? resumption.resume->commit_lsn : Lsn{};
       try {
-        connection.start(config_.source.slot.name, config_.source.publication.name, after ? after->commit_lsn : Lsn{},
-                         deadline());
-        const bool same_history = watermark_.has_value();
-        watermark_ = {.identity = identity, .flushed = {}, .backend_pid = PQbackendPID(connection.sql().get())};
+        connection.start(config_.source.slot.name, config_.source.publication.name, start, deadline());
+        ClaimedSlot claimed{.catalog = std::move(catalog),
+                            .position = std::max(start, server.slot_confirmed),
+                            .same_history = resumption.same_history,
+                            .resume = resumption.resume,
+                            .judge_checkpoint = nullptr};
+        if (checkpoint_decides()) {
+          claimed.judge_checkpoint = [this, server, history](const std::string& text) {
+            return judge_checkpoint(text, server, history);
+          };
+        }
+        watermark_ = {.identity = server.identity,
+                      .progress = {},
+                      .backend_pid = PQbackendPID(connection.sql().get())};
         claimed_before_ = true;
-        return {.catalog = std::move(catalog), .resume_after = after, .same_history = same_history};
+        return claimed;
       } catch (const PgError& error) {
         if (error.sqlstate() != sqlstate::object_in_use) throw;
       }
@@ -67,36 +88,101 @@ void SlotClaim::stand_by(const CatalogSlot& slot) {
   loop_.sleep_until(EventLoop::now().steady + std::chrono::seconds(1));
 }
 
-// Our own position is believed only of the history that it was measured on: ahead of another one, it would skip
-// events.
-void SlotClaim::check_watermark(const Catalog& catalog, const SystemIdentity& identity) {
-  if (!watermark_) return;
-  const auto flushed = watermark_->flushed;
-  if (watermark_->identity != identity || catalog.wal_end < flushed) {
-    spdlog::warn(
-        "the server is not the one of before (system {}, timeline {}, WAL up to {}): resuming from the slot's "
-        "own position {} instead of {}",
-        identity.system_identifier, identity.timeline, to_string(catalog.wal_end),
-        to_string(catalog.slot->confirmed_flush_lsn), to_string(flushed));
-    watermark_.reset();
-    return;
+Progress SlotClaim::progress() const {
+  Progress progress{.flushed = relay_.flushed_lsn(), .last = std::nullopt};
+  if (const auto& last = relay_.last_delivered()) {
+    progress.last = {.commit_lsn = last->commit_lsn,
+                     .xid = last->xid,
+                     .commit_time = last->commit_time,
+                     .records = DeliveredPart::all};
   }
-  if (catalog.slot->confirmed_flush_lsn > flushed) {
-    throw FatalError(
-        ExitCode::slot_lost,
-        fmt::format("replication slot \"{}\" was advanced from {} to {} by someone else: events committed "
-                    "between the two were not sent, unless another relay sent them. Send them again "
-                    "from the table, then start the relay",
-                    config_.source.slot.name, to_string(flushed), to_string(catalog.slot->confirmed_flush_lsn)));
-  }
+  return progress;
 }
 
-// PostgreSQL forgets confirmations when it crashes, and before 17 at every restart. What we delivered beyond the slot's
-// position is passed over by starting at its last transaction, which must come by again.
-std::optional<DeliveredTransaction> SlotClaim::resume_after(const CatalogSlot& slot) const {
-  const auto& last = relay_.last_delivered();
-  const bool forgotten = watermark_ && last && slot.confirmed_flush_lsn <= last->commit_lsn;
-  return forgotten ? last : std::nullopt;
+// Where this process has no position of its own that could be newer.
+bool SlotClaim::checkpoint_decides() const { return !config_.delivery.checkpoint_topic.empty() && !watermark_; }
+
+void SlotClaim::refuse_gap(Lsn delivered, Lsn confirmed) const {
+  throw FatalError(
+      ExitCode::slot_lost,
+      fmt::format("replication slot \"{}\" was advanced from {} to {} by someone else: events committed "
+                  "between the two were not sent, unless another relay sent them. Send them again "
+                  "from the table, then start the relay",
+                  config_.source.slot.name, to_string(delivered), to_string(confirmed)));
+}
+
+// Our own position is believed only of the history that it was measured on: ahead of another one, it would skip
+// events. PostgreSQL forgets confirmations when it crashes, and before 17 at every restart: what we delivered beyond
+// the slot's position is passed over once its last transaction has come by again.
+Resumption SlotClaim::judge_watermark(const ServerPosition& server) {
+  if (!watermark_) return {};
+  const auto resumption = judge(watermark_->progress, watermark_->identity, server);
+  const auto flushed = watermark_->progress.flushed;
+  switch (resumption.verdict) {
+    case Resumption::Verdict::gap:
+      refuse_gap(flushed, server.slot_confirmed);
+      return {};
+    case Resumption::Verdict::other:
+    case Resumption::Verdict::server_back:
+      spdlog::warn(
+          "the server is not the one of before (system {}, timeline {}, WAL up to {}): resuming from the slot's "
+          "own position {} instead of {}",
+          server.identity.system_identifier, server.identity.timeline, to_string(server.wal_end),
+          to_string(server.slot_confirmed), to_string(flushed));
+      watermark_.reset();
+      return {};
+    case Resumption::Verdict::believed:
+      break;
+  }
+  if (!resumption.same_history) {
+    spdlog::warn(
+        "the server is on timeline {}, which left timeline {} at {}, and events up to {} were sent: those behind that "
+        "point belong to transactions that this server does not have",
+        server.identity.timeline, watermark_->identity.timeline, to_string(resumption.flushed), to_string(flushed));
+  }
+  return resumption;
+}
+
+Resumption SlotClaim::judge_checkpoint(const std::string& text, const ServerPosition& server,
+                                       const TimelineHistory& history) const {
+  const auto& topic = config_.delivery.checkpoint_topic;
+  const auto stored = decode_checkpoint(text);
+  if (!stored) {
+    throw FatalError(ExitCode::config,
+                     fmt::format("checkpoint topic \"{}\" holds what is no checkpoint of this version. Is it the topic "
+                                 "of something else? Set delivery.checkpoint.topic, or run outbox-relay init "
+                                 "--reset-checkpoint",
+                                 topic));
+  }
+  auto measured = server;
+  measured.switch_point = switch_point(history, stored->identity.timeline);
+  const auto resumption = judge(stored->progress, stored->identity, measured);
+  const auto flushed = to_string(stored->progress.flushed);
+  switch (resumption.verdict) {
+    case Resumption::Verdict::believed:
+      break;
+    case Resumption::Verdict::gap:
+      refuse_gap(stored->progress.flushed, server.slot_confirmed);
+      break;
+    case Resumption::Verdict::other:
+      throw FatalError(
+          ExitCode::slot_lost,
+          fmt::format("the checkpoint is of system {}, timeline {}, and the server is system {}, timeline {}: what was "
+                      "sent of its events is not known. After pg_upgrade or for a new cluster run outbox-relay init "
+                      "--reset-checkpoint; what follows {} in the slot is then sent",
+                      stored->identity.system_identifier, stored->identity.timeline, server.identity.system_identifier,
+                      server.identity.timeline, to_string(server.slot_confirmed)));
+    case Resumption::Verdict::server_back:
+      throw FatalError(
+          ExitCode::slot_lost,
+          fmt::format("everything up to {} was sent, and the server's log ends at {}: it was restored from a copy that "
+                      "is older. To send what follows {} in the slot, run outbox-relay init --reset-checkpoint",
+                      flushed, to_string(server.wal_end), to_string(server.slot_confirmed)));
+  }
+  spdlog::info("the checkpoint says that everything up to {} is delivered{}", flushed,
+               resumption.same_history ? "" : fmt::format("; of it, this timeline has what lies below {}",
+                                                          to_string(resumption.flushed)));
+  return resumption;
 }
 
 void SlotClaim::log_warnings(const std::vector<Finding>& findings) {

@@ -1,6 +1,7 @@
 // Takes the replication slot, and knows from where the stream that it gives may go on.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +11,8 @@
 #include "cdc/preflight.h"
 #include "cdc/relay.h"
 #include "cdc/replication_connection.h"
+#include "cdc/resume.h"
+#include "cdc/timeline.h"
 #include "config/config.h"
 
 namespace outbox {
@@ -17,8 +20,11 @@ namespace outbox {
 // What a stream that has been started begins with.
 struct ClaimedSlot {
   Catalog catalog;
-  std::optional<DeliveredTransaction> resume_after;  // As StreamStart has it.
-  bool same_history = false;                         // As StreamStart has it.
+  // As StreamStart has them.
+  Lsn position;
+  bool same_history = false;
+  std::optional<ResumePoint> resume;
+  std::function<Resumption(const std::string& text)> judge_checkpoint;
 };
 
 // The slot is the lock: while another process holds it, claim() stands by. What this process has delivered beyond the
@@ -34,7 +40,9 @@ class SlotClaim {
   ClaimedSlot claim(ReplicationConnection& connection, const SystemIdentity& identity);
 
   // The stream is over, and everything up to here is delivered.
-  void release(Lsn flushed) { watermark_->flushed = flushed; }
+  void release() {
+    if (watermark_) watermark_->progress = progress();
+  }
 
   // The server is not the one that it seemed to be: the slot alone decides.
   void forget() { watermark_.reset(); }
@@ -45,15 +53,19 @@ class SlotClaim {
  private:
   // How far this process has delivered, and of which history.
   struct Watermark {
-    SystemIdentity identity;
-    Lsn flushed;
+    HistoryIdentity identity;
+    Progress progress;
     int backend_pid = 0;  // Of the walsender that streamed it.
   };
 
   void make_what_is_missing(ReplicationConnection& connection);
   void stand_by(const CatalogSlot& slot);
-  void check_watermark(const Catalog& catalog, const SystemIdentity& identity);
-  std::optional<DeliveredTransaction> resume_after(const CatalogSlot& slot) const;
+  Progress progress() const;
+  bool checkpoint_decides() const;
+  Resumption judge_watermark(const ServerPosition& server);
+  Resumption judge_checkpoint(const std::string& text, const ServerPosition& server,
+                              const TimelineHistory& history) const;
+  void refuse_gap(Lsn delivered, Lsn confirmed) const;
   void log_warnings(const std::vector<Finding>& findings);
 
   const Config& config_;

@@ -126,8 +126,9 @@ void Stream::probe(const Now& now) {
 }
 
 TimePoint Stream::wake_at(const Now& now) const {
-  auto at = std::min(
-      {now.steady + std::chrono::milliseconds(250), relay_.status_due_at(), probe_.next_at(), observer_.publish_due()});
+  const auto idle = std::min(std::chrono::milliseconds(250), sink_.collect_within());
+  auto at = std::min({now.steady + idle, relay_.status_due_at(), relay_.checkpoint_due_at(), probe_.next_at(),
+                      observer_.publish_due()});
   if (wants_input() && (more_buffered_ || busy_)) at = now.steady;
   return at;
 }
@@ -152,11 +153,15 @@ StreamEnd Stream::run() {
     }
     if (wants_input()) read();
     if (!wants_input()) last_message_ = now.steady;
+    if (!busy_ && !more_buffered_) sink_.flush();
     relay_.collect(now);
+    relay_.write_checkpoint(now, stop_by_.has_value());
     confirm(now);
     if (stop_by_) {
-      if (!relay_.stopping_repeats() && relay_.drained()) return StreamEnd::drained;
+      if (!relay_.stopping_repeats() && relay_.drained() && relay_.checkpoint_current()) return StreamEnd::drained;
       if (now.steady >= *stop_by_) return StreamEnd::grace_over;
+    } else if (relay_.awaits_checkpoint()) {
+      observer_.enter(State::starting, "reading the checkpoint from Kafka");
     } else {
       observer_.enter(relay_.wants_input() ? State::streaming : State::blocked);
     }

@@ -115,6 +115,15 @@ struct SinkConfig {
   std::optional<StdoutConfig> stdout_lines;
 };
 
+// What a consumer may rely on. exactly_once: Kafka transactions, for read_committed consumers.
+enum class Guarantee { at_least_once, exactly_once };
+
+struct DeliveryConfig {
+  Guarantee guarantee = Guarantee::at_least_once;
+  // Where the relay keeps how far it has come beside the slot; empty for none. exactly_once always has one.
+  std::string checkpoint_topic;
+};
+
 struct HttpConfig {
   std::string host = "127.0.0.1";
   std::uint16_t port = 9464;
@@ -139,6 +148,7 @@ struct Config {
   SourceConfig source;
   std::vector<OutboxConfig> outbox;  // At least one.
   SinkConfig sink;
+  DeliveryConfig delivery;
   HttpConfig http;
   LogConfig log;
   ShutdownConfig shutdown;

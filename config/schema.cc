@@ -25,6 +25,10 @@ constexpr std::string_view kKeys[] = {
     "sink.kafka.brokers",
     "sink.kafka.properties",  // Any librdkafka property.
     "sink.stdout",
+    "delivery",
+    "delivery.guarantee",
+    "delivery.checkpoint",
+    "delivery.checkpoint.topic",
     "http",
     "http.listen",
     "http.unready_after",

@@ -10,6 +10,8 @@ namespace outbox {
 
 void read_source(const MapReader& source, SourceConfig& into);
 void read_sink(const MapReader& sink, SinkConfig& into);
+// After `source` and `sink`, on which its defaults depend.
+void read_delivery(const MapReader& delivery, Config& into);
 void read_http(const MapReader& http, HttpConfig& into);
 
 // `outbox` and `defaults`; where the file has no `outbox`, one entry for the built-in table.

@@ -99,7 +99,7 @@ void widen_queue_for_largest_record(rd_kafka_conf_t* conf) {
 
 }  // namespace
 
-KafkaConf make_kafka_conf(const KafkaConfig& config, std::vector<ConfigProblem>& problems) {
+KafkaConf make_kafka_conf(const KafkaConfig& config, std::vector<ConfigProblem>& problems, const KafkaSettings& extra) {
   const auto before = problems.size();
   KafkaConf conf(rd_kafka_conf_new());
   std::string error;
@@ -116,6 +116,9 @@ KafkaConf make_kafka_conf(const KafkaConfig& config, std::vector<ConfigProblem>&
   }
   for (const auto& setting : guarantee) {
     if (!set(conf.get(), setting, error)) problems.push_back({{}, error});
+  }
+  for (const auto& [name, value] : extra) {
+    if (!set(conf.get(), {name.c_str(), value.c_str()}, error)) problems.push_back({{}, error});
   }
   const auto brokers = fmt::format("{}", fmt::join(config.brokers, ","));
   if (!set(conf.get(), {"bootstrap.servers", brokers.c_str()}, error)) {

@@ -23,6 +23,11 @@ std::string reason_for(rd_kafka_resp_err_t code) {
   return fmt::format("{} ({})", rd_kafka_err2str(code), rd_kafka_err2name(code));
 }
 
+bool was_purged(rd_kafka_resp_err_t code) {
+  return code == RD_KAFKA_RESP_ERR__PURGE_QUEUE || code == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT ||
+         code == RD_KAFKA_RESP_ERR__STATE || code == RD_KAFKA_RESP_ERR_INVALID_TXN_STATE || is_fencing(code);
+}
+
 KafkaHeaders make_headers(const std::vector<Header>& headers) {
   KafkaHeaders handle(rd_kafka_headers_new(headers.size()));
   for (const auto& header : headers) {
@@ -69,9 +74,16 @@ std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic) {
   }
 }
 
-KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log) : log_(std::move(log)) {
+bool is_fencing(rd_kafka_resp_err_t code) {
+  return code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+         code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
+}
+
+KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log,
+                     const KafkaSettings& extra)
+    : log_(std::move(log)) {
   std::vector<ConfigProblem> problems;
-  auto conf = make_kafka_conf(config, problems);
+  auto conf = make_kafka_conf(config, problems, extra);
   if (!conf) throw ConfigError(config_file, std::move(problems));
   rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
 
@@ -131,17 +143,24 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
   refused_at_once_.push_back({.ticket = ticket,
                               .topic = std::string(record.topic),
                               .reason = reason_for(code),
-                              .remedy = remedy_for(code, record.topic)});
+                              .remedy = remedy_for(code, record.topic),
+                              .purged = was_purged(code)});
+  wake();
+  return SendResult::accepted;
+}
+
+void KafkaSink::wake() const {
   const std::uint64_t one = 1;
   (void)!write(event_fd_, &one, sizeof one);
-  return SendResult::accepted;
 }
 
 void KafkaSink::throw_if_fatal() const {
   std::array<char, 512> text{};
   const auto code = rd_kafka_fatal_error(producer_.get(), text.data(), text.size());
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return;
-  throw SinkBroken(fmt::format("Kafka producer: {}: {}", reason_for(code), text.data()));
+  const auto problem = fmt::format("Kafka producer: {}: {}", reason_for(code), text.data());
+  if (is_fencing(code)) throw SinkFenced(problem);
+  throw SinkBroken(problem);
 }
 
 void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& reports) {
@@ -153,7 +172,11 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
   throw_if_fatal();  // The producer's end, not a fault of this record.
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
   reports.failed.push_back(
-      {.ticket = ticket, .topic = name, .reason = reason_for(message->err), .remedy = remedy_for(message->err, name)});
+      {.ticket = ticket,
+       .topic = name,
+       .reason = reason_for(message->err),
+       .remedy = remedy_for(message->err, name),
+       .purged = was_purged(message->err)});
 }
 
 void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {

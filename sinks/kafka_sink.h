@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "sinks/kafka_conf.h"
 #include "sinks/kafka_handles.h"
 #include "sinks/sink.h"
 
@@ -22,14 +23,20 @@ using KafkaLog = std::function<void(int level, const std::string& text)>;
 // records may or may not have been written.
 class KafkaSink final : public Sink {
  public:
-  // Does not wait for a broker. Throws ConfigError for properties that librdkafka refuses.
-  KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log);
+  // Does not wait for a broker. `extra` are properties on top of those of the file. Throws ConfigError for properties
+  // that librdkafka refuses.
+  KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log, const KafkaSettings& extra = {});
   ~KafkaSink() override;
 
   SendResult send(const Record& record, Ticket ticket) override;
   void collect(DeliveryReports& reports) override;
   int event_fd() const override { return event_fd_; }
   void expect_topics(const std::vector<std::string>& topics) override;
+
+  // For whoever puts transactions around the records.
+  rd_kafka_t* producer() { return producer_.get(); }
+  // Makes event_fd() readable. Any thread may call it.
+  void wake() const;
 
  private:
   rd_kafka_topic_t* topic(std::string_view name);
@@ -50,6 +57,9 @@ class KafkaSink final : public Sink {
   std::unordered_map<std::string, KafkaTopic, TextHash, std::equal_to<>> topics_;
   std::vector<DeliveryFailure> refused_at_once_;  // By send(); reported by the next collect().
 };
+
+// Whether this error says that another producer has taken over, or that the broker has timed a transaction out.
+bool is_fencing(rd_kafka_resp_err_t code);
 
 // What a person can do about a record that was refused with this code.
 std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic);

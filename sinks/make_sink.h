@@ -6,12 +6,15 @@
 #include "config/config.h"
 #include "config/load.h"
 #include "sinks/kafka_sink.h"
+#include "sinks/kafka_transactions.h"
 #include "sinks/sink.h"
 
 namespace outbox {
 
-// Throws ConfigError for properties that the sink's library refuses.
-std::unique_ptr<Sink> make_sink(const Config& config, KafkaLog log);
+// `identity` and `checkpoint` are used where the configuration asks for a checkpoint. Throws ConfigError for properties
+// that the sink's library refuses.
+std::unique_ptr<Sink> make_sink(const Config& config, TransactionIdentity identity, CheckpointSource checkpoint,
+                                KafkaLog log);
 
 // The same refusals without a sink.
 void check_sink(const Config& config, std::vector<ConfigProblem>& problems);

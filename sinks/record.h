@@ -35,16 +35,26 @@ struct DeliveryFailure {
   std::string topic;
   std::string reason;  // The sink's error code by name, and its text.
   std::string remedy;  // What a person can do about it.
+  bool purged = false;  // Not a fault of this record: it was given up because of another's.
+};
+
+// What a sink's checkpoint held when the sink began.
+struct StoredCheckpoint {
+  std::string text;
 };
 
 // Everything reported since the last call, in the order of the reports.
 struct DeliveryReports {
   std::vector<Ticket> delivered;
   std::vector<DeliveryFailure> failed;
+  std::optional<StoredCheckpoint> stored_checkpoint;  // Once, before anything is accepted.
+  bool checkpoint_written = false;                    // The one that was asked for last.
 
   void clear() {
     delivered.clear();
     failed.clear();
+    stored_checkpoint.reset();
+    checkpoint_written = false;
   }
 };
 

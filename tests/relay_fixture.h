@@ -39,7 +39,7 @@ class RelayTest : public testing::Test {
   // A new stream; the server describes the table before its first row, as it does.
   void start(const std::string& position, bool same_history = false) {
     relay.start_stream(
-        sink, {.position = lsn(position), .same_history = same_history, .resume_after = {}, .catalog = {}}, now);
+        sink, {.position = lsn(position), .same_history = same_history, .catalog = {}}, now);
     last_end = lsn(position);
     described = false;
   }

@@ -187,7 +187,7 @@ TEST_F(RelayTest, CarriesTheCommitTimeInMilliseconds) {
     int event_fd() const override { return -1; }
     std::int64_t timestamp_ms = 0;
   } times;
-  relay.start_stream(times, {.position = lsn("0/100"), .same_history = false, .resume_after = {}, .catalog = {}}, now);
+  relay.start_stream(times, {.position = lsn("0/100"), .same_history = false, .catalog = {}}, now);
   begin(42);
   insert("order-7", "{}");
   EXPECT_EQ(times.timestamp_ms, 1767323045000);

@@ -84,13 +84,18 @@ class Simulation {
     if (!sink_) sink_ = std::make_unique<ModelSink>(random_, judge_, faults_);
     const auto& last = relay_->last_delivered();
     const bool forgotten = watermark_ && last && server_.confirmed() <= last->commit_lsn;
-    const auto after = forgotten ? last : std::nullopt;
+    std::optional<ResumePoint> after;
+    if (forgotten) {
+      after = {.commit_lsn = last->commit_lsn,
+               .anchor = ResumePoint::Anchor{
+                   .xid = last->xid, .commit_time = last->commit_time, .records = DeliveredPart::all}};
+    }
     const bool remembers = variant_ != Variant::forgets_deliveries_between_streams;
     server_.start(after ? after->commit_lsn : Lsn{});
     relay_->start_stream(*sink_,
                          {.position = after ? after->commit_lsn : server_.confirmed(),
                           .same_history = watermark_.has_value() && remembers,
-                          .resume_after = variant_ == Variant::believes_watermark_of_any_history ? std::nullopt : after,
+                          .resume = variant_ == Variant::believes_watermark_of_any_history ? std::nullopt : after,
                           .catalog = {}},
                          now_);
     watermark_ = {.history = server_.history(), .flushed = {}};

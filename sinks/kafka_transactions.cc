@@ -1,0 +1,221 @@
+#include "sinks/kafka_transactions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace outbox {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Far below the window's bound, so that it never waits for a transaction which waits for it.
+constexpr std::size_t most_records = 32000;
+constexpr std::size_t most_bytes = std::size_t{32} << 20;
+constexpr milliseconds longest_open{250};
+// Shorter than librdkafka's request timeout: a commit is never asked for twice.
+constexpr int commit_bound_ms = 10000;
+constexpr int fencing_turn_ms = 1000;
+constexpr milliseconds abort_bound{2000};
+
+// Of the checkpoint record, which the caller never sees.
+constexpr Ticket checkpoint_ticket{~std::uint64_t{0}};
+
+std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
+
+std::size_t size_of(const Record& record) {
+  return record.key.value_or("").size() + record.value.value_or("").size();
+}
+
+}  // namespace
+
+KafkaTransactions::KafkaTransactions(const KafkaConfig& config, const std::string& config_file,
+                                     TransactionIdentity identity, CheckpointSource checkpoint, KafkaLog log)
+    : config_(config),
+      config_file_(config_file),
+      identity_(std::move(identity)),
+      checkpoint_(std::move(checkpoint)),
+      sink_(config, config_file, std::move(log), {{"transactional.id", identity_.transactional_id}}) {
+  start([](rd_kafka_t* producer) { return rd_kafka_init_transactions(producer, fencing_turn_ms); });
+}
+
+KafkaTransactions::~KafkaTransactions() {
+  if (under_way_.valid()) under_way_.wait();
+  const bool open = phase_ == Phase::open || phase_ == Phase::closing;
+  if (!open) return;
+  // Otherwise read_committed readers would wait for the broker's timeout.
+  const auto deadline = now() + abort_bound;
+  DeliveryReports ignored;
+  while (now() < deadline) {
+    const KafkaError error(rd_kafka_abort_transaction(sink_.producer(), 20));
+    if (!error || rd_kafka_error_code(error.get()) != RD_KAFKA_RESP_ERR__TIMED_OUT) return;
+    try {
+      sink_.collect(ignored);
+    } catch (const SinkBroken&) {
+      return;
+    }
+  }
+}
+
+// Fatal and abortable errors alike end this producer: the next one finds in the checkpoint what was committed.
+void KafkaTransactions::throw_for(const rd_kafka_error_t* error, const char* doing) const {
+  const auto code = rd_kafka_error_code(error);
+  const auto text = fmt::format("Kafka producer: {}: {} ({})", doing, rd_kafka_error_string(error),
+                                rd_kafka_err2name(code));
+  if (is_fencing(code)) throw SinkFenced(text);
+  if (code == RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED) {
+    throw CheckpointUnusable(fmt::format(
+        "{}. Grant it: kafka-acls.sh --bootstrap-server … --add --allow-principal User:… --operation Write --operation "
+        "Describe --transactional-id {}",
+        text, identity_.transactional_id));
+  }
+  throw SinkBroken(text);
+}
+
+void KafkaTransactions::start(std::function<rd_kafka_error_t*(rd_kafka_t*)> call) {
+  under_way_ = std::async(std::launch::async, [this, call = std::move(call)] {
+    KafkaError error(call(sink_.producer()));
+    sink_.wake();
+    return error;
+  });
+}
+
+// What the call that is under way has come to; nothing while it is.
+std::optional<KafkaError> KafkaTransactions::finished() {
+  if (under_way_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+  return under_way_.get();
+}
+
+void KafkaTransactions::begin() {
+  const KafkaError error(rd_kafka_begin_transaction(sink_.producer()));
+  if (error) throw_for(error.get(), "beginning a transaction");
+  phase_ = Phase::open;
+  opened_ = now();
+  records_ = 0;
+  unreported_ = 0;
+  bytes_ = 0;
+  flush_wanted_ = false;
+}
+
+bool KafkaTransactions::due() const {
+  return records_ >= most_records || bytes_ >= most_bytes || flush_wanted_ || now() - opened_ >= longest_open;
+}
+
+Sink::SendResult KafkaTransactions::send(const Record& record, Ticket ticket) {
+  if (phase_ == Phase::ready) begin();
+  if (phase_ != Phase::open) return SendResult::full;
+  if (records_ >= most_records || bytes_ >= most_bytes) {
+    close();
+    return SendResult::full;
+  }
+  const auto result = sink_.send(record, ticket);
+  if (result == SendResult::accepted) {
+    ++records_;
+    ++unreported_;
+    bytes_ += size_of(record);
+  }
+  return result;
+}
+
+bool KafkaTransactions::write_checkpoint() {
+  if (phase_ == Phase::ready) begin();
+  if (phase_ != Phase::open) return false;
+  close();
+  return phase_ == Phase::closing;
+}
+
+// The record of the checkpoint topic goes in the same transaction as the records that it covers.
+void KafkaTransactions::close() {
+  const auto text = checkpoint_();
+  const Record record{.topic = identity_.checkpoint.name,
+                      .key = identity_.checkpoint.key,
+                      .value = text,
+                      .headers = {},
+                      .partition = 0,
+                      .timestamp_ms = 0};
+  if (sink_.send(record, checkpoint_ticket) == SendResult::full) return;
+  ++unreported_;
+  phase_ = Phase::closing;
+}
+
+void KafkaTransactions::take_reports(DeliveryReports& reports) {
+  DeliveryReports arrived;
+  sink_.collect(arrived);
+  for (const auto ticket : arrived.delivered) {
+    if (ticket != checkpoint_ticket) written_.push_back(ticket);
+    --unreported_;
+  }
+  for (auto& failure : arrived.failed) {
+    if (failure.ticket == checkpoint_ticket) {
+      throw CheckpointUnusable(fmt::format("checkpoint topic \"{}\" takes no record: {}. {}", identity_.checkpoint.name,
+                                           failure.reason, failure.remedy));
+    }
+    // One that is purged because of another's fault is not to blame.
+    if (failure.purged) throw SinkBroken(fmt::format("Kafka producer: the transaction is aborted: {}", failure.reason));
+    reports.failed.push_back(std::move(failure));
+  }
+}
+
+void KafkaTransactions::take_commit(DeliveryReports& reports) {
+  const auto outcome = finished();
+  if (!outcome) return;
+  if (const auto* error = outcome->get()) {
+    if (rd_kafka_error_code(error) != RD_KAFKA_RESP_ERR__TIMED_OUT) throw_for(error, "committing a transaction");
+    // A commit that is asked for again could end the next transaction early: a new producer has a new epoch, and the
+    // checkpoint says whether this one came through.
+    throw SinkBroken("Kafka producer: a transaction was not committed in time; the checkpoint will say whether it was");
+  }
+  reports.delivered.insert(reports.delivered.end(), written_.begin(), written_.end());
+  reports.checkpoint_written = true;
+  written_.clear();
+  phase_ = Phase::ready;
+}
+
+void KafkaTransactions::fence() {
+  const auto outcome = finished();
+  if (!outcome) return;
+  if (const auto* error = outcome->get()) {
+    if (rd_kafka_error_is_retriable(error) == 0) throw_for(error, "taking over the transactions");
+    start([](rd_kafka_t* producer) { return rd_kafka_init_transactions(producer, fencing_turn_ms); });
+    return;
+  }
+  reader_ = std::make_unique<CheckpointReader>(config_, config_file_, identity_.checkpoint);
+  phase_ = Phase::reading;
+}
+
+void KafkaTransactions::collect(DeliveryReports& reports) {
+  take_reports(reports);
+  if (!reports.failed.empty()) return;  // The caller gives up this sink, and with it the transaction.
+  if (phase_ == Phase::fencing) fence();
+  if (phase_ == Phase::reading) {
+    reports.stored_checkpoint = reader_->turn();
+    if (!reports.stored_checkpoint) return;
+    reader_.reset();
+    phase_ = Phase::ready;
+    flush_wanted_ = false;
+  }
+  if (phase_ == Phase::open && due()) close();
+  if (phase_ == Phase::closing && unreported_ == 0) {
+    phase_ = Phase::committing;
+    start([](rd_kafka_t* producer) { return rd_kafka_commit_transaction(producer, commit_bound_ms); });
+  }
+  if (phase_ == Phase::committing) take_commit(reports);
+}
+
+milliseconds KafkaTransactions::collect_within() const {
+  switch (phase_) {
+    case Phase::reading:
+      return milliseconds(5);
+    case Phase::open:
+      return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(opened_ + longest_open - now()));
+    case Phase::fencing:
+    case Phase::ready:
+    case Phase::closing:
+    case Phase::committing:
+      return milliseconds::max();
+  }
+  return milliseconds::max();
+}
+
+}  // namespace outbox
