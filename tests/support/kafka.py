@@ -150,6 +150,37 @@ class Kafka:
         return {name: len(topic.partitions) for name, topic in found.items()
                 if not name.startswith("__")}
 
+    # Who holds a partition, as brokers
+
+    def leader(self, topic, partition):
+        """None while there is none."""
+        return self._broker(self._partition(topic, partition).leader)
+
+    def replicas(self, topic, partition):
+        return [self._broker(number) for number in self._partition(topic, partition).replicas]
+
+    def in_sync(self, topic, partition):
+        return [self._broker(number) for number in self._partition(topic, partition).isrs]
+
+    def wait_replicated(self, topic, deadline_s=60):
+        """Until every replica of every partition is in sync."""
+        def all_in_sync():
+            partitions = self._metadata(topic).partitions.values()
+            return all(len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in partitions)
+        eventually(all_in_sync, deadline_s, f"all replicas of {topic} are in sync")
+
+    def _broker(self, number):
+        return next((broker for broker in self.brokers if broker.node_id == number), None)
+
+    def _partition(self, topic, partition):
+        return self._metadata(topic).partitions[partition]
+
+    def _metadata(self, topic):
+        try:
+            return self._admin().list_topics(topic, timeout=10).topics[topic]
+        except KafkaException as problem:
+            raise ConnectionError(str(problem)) from problem
+
     # Records
 
     def produce(self, topic, key=None, value=None, headers=None, partition=None, deadline_s=30):
