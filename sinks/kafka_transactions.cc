@@ -41,7 +41,7 @@ KafkaTransactions::KafkaTransactions(const KafkaConfig& config, const std::strin
 }
 
 KafkaTransactions::~KafkaTransactions() {
-  if (under_way_.valid()) under_way_.wait();
+  if (thread_.joinable()) thread_.join();
   const bool open = phase_ == Phase::open || phase_ == Phase::closing;
   if (!open) return;
   // Otherwise read_committed readers would wait for the broker's timeout.
@@ -74,10 +74,11 @@ void KafkaTransactions::throw_for(const rd_kafka_error_t* error, const char* doi
 }
 
 void KafkaTransactions::start(std::function<rd_kafka_error_t*(rd_kafka_t*)> call) {
-  under_way_ = std::async(std::launch::async, [this, call = std::move(call)] {
-    KafkaError error(call(sink_.producer()));
+  std::packaged_task<KafkaError()> task([this, call = std::move(call)] { return KafkaError(call(sink_.producer())); });
+  under_way_ = task.get_future();
+  thread_ = std::jthread([this, task = std::move(task)]() mutable {
+    task();
     sink_.wake();
-    return error;
   });
 }
 

@@ -6,6 +6,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "sinks/checkpoint_reader.h"
@@ -73,6 +74,7 @@ class KafkaTransactions final : public Sink {
   // The call that librdkafka would block for. On a thread of its own and with one long timeout: asked again and again
   // with none, 2.0.2 takes the answer to a commit for that to an abort and gives up the process.
   std::future<KafkaError> under_way_;
+  std::jthread thread_;
   std::vector<Ticket> written_;  // Reported by the broker, not yet committed.
   bool flush_wanted_ = false;
 };

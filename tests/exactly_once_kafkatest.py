@@ -1,7 +1,9 @@
 """Exactly once: a read_committed consumer sees every event once, in order per key, whatever was killed."""
 
+import os
 import random
 import threading
+import time
 from collections import defaultdict
 
 import pytest
@@ -10,7 +12,9 @@ from support.load import Load, transactions_of
 from support.outbox import Outbox, event_id
 from support.postgres import Postgres
 from support.relay import run_command
+from support.steadfast_writer import SteadfastWriter
 
+FLAP_SECONDS = float(os.environ.get("EXACTLY_ONCE_SECONDS", 40))  # Of everything being killed at random.
 SEED = random.SystemRandom().randrange(1 << 32)
 
 
@@ -194,3 +198,55 @@ def test_a_stop_in_the_middle_aborts_at_once_instead_of_stalling_readers(postgre
         outbox.wait_confirmed(relay, 60)
         assert relay.terminate() == 0
     assert committed_ids(outbox) == events
+
+
+def test_writers_relay_and_server_are_killed_at_random_and_each_event_arrives_once(kafka):
+    """Writers lose their connections, the relay its life, PostgreSQL its postmaster; now and then Kafka stops for a while."""
+    print(f"seed {SEED}, {FLAP_SECONDS:.0f} s")
+    chance = random.Random(SEED)
+    deeds = defaultdict(int)
+    with Postgres(15) as server:
+        outbox = exactly_once(server, kafka, "flapping", partitions=3)
+        with outbox.relay() as relay, SteadfastWriter(outbox, SEED) as writer:
+            end = time.monotonic() + FLAP_SECONDS
+            while time.monotonic() < end:
+                threading.Event().wait(chance.uniform(0, 2))  # The moment of the deed, at random.
+                deed = chance.choices(["relay", "server", "connections", "broker"], [5, 2, 2, 1])[0]
+                deeds[deed] += 1
+                if deed == "relay":
+                    relay.kill9()
+                    relay.start()
+                elif deed == "server":
+                    server.kill()
+                    server.start()
+                elif deed == "connections":
+                    server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                               " WHERE datname = 'flapping' AND pid <> pg_backend_pid()")
+                else:
+                    kafka.pause()
+                    threading.Event().wait(chance.uniform(0, 1))
+                    kafka.resume()
+        with_relay_until_all_is_confirmed(outbox)
+        arrived = outbox.in_kafka(deadline_s=120)
+    check_each_once(writer, arrived)
+    print(f"{len(arrived)} events, each once; {len(writer.unknown)} commits without an answer; {dict(deeds)}")
+
+
+def with_relay_until_all_is_confirmed(outbox):
+    with outbox.relay() as relay:
+        relay.wait_streaming(60)
+        outbox.wait_confirmed(relay, deadline_s=120)
+        assert relay.terminate() == 0
+
+
+def check_each_once(writer, arrived):
+    known = {event.id: event for event in writer.committed + writer.unknown}
+    ids = [event_id(record) for record in arrived]
+    assert len(ids) == len(set(ids)), "an event arrived twice"
+    assert {event.id for event in writer.committed} <= set(ids), "a committed event is missing"
+    assert set(ids) <= set(known), "an event arrived that was not committed"
+    last = defaultdict(int)
+    for record in arrived:
+        event = known[event_id(record)]
+        assert event.sequence > last[event.key], f"{event} arrived after number {last[event.key]} of its key"
+        last[event.key] = event.sequence

@@ -61,9 +61,9 @@ class Competitors:
         self._free_port = free_port
         self._options = options
 
-    def relay(self, slot, events, binary, sink, broker_pid=None):
+    def relay(self, slot, events, binary, sink, broker_pid=None, guarantee="at_least_once"):
         port = self._free_port()
-        text = relay.config(self._outbox, slot, sink, port)
+        text = relay.config(self._outbox, slot, sink, port, guarantee)
         broker = CpuMeter(broker_pid)
         with WalsenderMeter(self._outbox, slot) as walsender, \
                 relay.RunningRelay(binary, self._directory / f"{slot}.yaml", text, port) as running:

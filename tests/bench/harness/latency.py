@@ -59,11 +59,11 @@ class LatencyMeter:
         received = self._received_during(load, lambda: self._produce(load))
         return Latency.of_ms([(at - sent) / 1e6 for sent, at in received.values()], load.events)
 
-    def relay(self, load, binary, sink, slot):
+    def relay(self, load, binary, sink, slot, guarantee="at_least_once"):
         """Two of them: from the moment COMMIT had returned, and from just before the INSERT left."""
         self._outbox.create_slots([slot])
         port = self._free_port()
-        text = relay.config(self._outbox, slot, sink, port)
+        text = relay.config(self._outbox, slot, sink, port, guarantee)
         with relay.RunningRelay(binary, self._directory / f"{slot}.yaml", text, port) as running:
             running.wait_streaming()
             received = self._received_during(load, lambda: self._write(load))

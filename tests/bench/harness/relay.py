@@ -13,7 +13,7 @@ DELIVERED = re.compile(r'^outbox_relay_events_total\{[^}]*outcome="delivered"[^}
 CONNECTED = re.compile(r"^outbox_relay_source_connected(?:\{[^}]*\})? 1(?:\.0*)?$", re.M)
 
 
-def config(outbox, slot, sink, http_port):
+def config(outbox, slot, sink, http_port, guarantee="at_least_once"):
     """JSON is YAML, too."""
     return json.dumps({
         "version": 1,
@@ -23,6 +23,7 @@ def config(outbox, slot, sink, http_port):
         },
         "outbox": [{"table": {"schema": "public", "name": "outbox_events"}}],
         "sink": sink,
+        "delivery": {"guarantee": guarantee},
         "http": {"listen": f"127.0.0.1:{http_port}"},
         "log": {"level": "warn"},
     }, indent=1)
@@ -40,6 +41,9 @@ class RunningRelay:
 
     def __init__(self, binary, config_path, text, http_port):
         config_path.write_text(text)
+        if json.loads(text)["delivery"]["guarantee"] == "exactly_once":  # init writes the first checkpoint.
+            subprocess.run([binary, "init", "--config", config_path], check=True, stdin=subprocess.DEVNULL,
+                           capture_output=True, timeout=60)
         self._url = f"http://127.0.0.1:{http_port}/metrics"
         self._started_at = None
         self._log = open(config_path.with_suffix(".log"), "w+")
