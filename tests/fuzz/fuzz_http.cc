@@ -72,7 +72,9 @@ class Client {
     std::array<char, 4096> piece{};
     for (;;) {
       pollfd one{.fd = socket_, .events = POLLIN, .revents = 0};
-      if (poll(&one, 1, answer_within_ms) <= 0) __builtin_trap();
+      const int ready = poll(&one, 1, answer_within_ms);
+      if (ready < 0 && errno == EINTR) continue;  // libFuzzer's own alarm.
+      if (ready <= 0) __builtin_trap();
       const auto size = recv(socket_, piece.data(), piece.size(), 0);
       if (size <= 0) return all;
       all.append(piece.data(), static_cast<std::size_t>(size));
