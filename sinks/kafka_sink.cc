@@ -113,7 +113,7 @@ KafkaSink::~KafkaSink() {
 rd_kafka_topic_t* KafkaSink::topic(std::string_view name) {
   if (const auto known = topics_.find(name); known != topics_.end()) return known->second.get();
   std::string text(name);
-  KafkaTopic handle(rd_kafka_topic_new(producer_.get(), text.c_str(), nullptr));
+  KafkaTopic handle(rd_kafka_topic_new(producer_.get(), text.c_str(), partition_counts_.watch(producer_.get(), text)));
   if (!handle) return nullptr;
   return topics_.emplace(std::move(text), std::move(handle)).first->second.get();
 }
@@ -212,6 +212,7 @@ void KafkaSink::collect(DeliveryReports& reports) {
   while (const KafkaEvent event{rd_kafka_queue_poll(queue_.get(), 0)}) {
     take_event(event.get(), reports);
   }
+  for (const auto& change : partition_counts_.changes()) log_(4, "Kafka: " + change);
 }
 
 }  // namespace outbox

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "sinks/kafka_conf.h"
 #include "sinks/kafka_handles.h"
+#include "sinks/partition_counts.h"
 #include "sinks/sink.h"
 
 namespace outbox {
@@ -51,6 +52,7 @@ class KafkaSink final : public Sink {
 
   KafkaLog log_;
   int event_fd_ = -1;
+  PartitionCounts partition_counts_;  // Before the producer, whose threads call it.
   // Destroyed in reverse: topics and queue before the producer that they belong to.
   KafkaProducer producer_;
   KafkaQueue queue_;

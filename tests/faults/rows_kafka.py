@@ -263,7 +263,7 @@ def partitions_added(world):
     for partition in range(3):
         mine = [place[event_id(record)] for record in arrived if record.partition == partition]
         assert mine == sorted(mine)
-    assert "partitions" in log, "nothing warns that keys have moved to other partitions"
+    assert "has 3 partitions and had 1" in log, "nothing warns that keys have moved to other partitions"
     return f"{len(ids)} events, none lost, each partition in order, a warning"
 
 
