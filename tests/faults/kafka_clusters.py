@@ -8,6 +8,7 @@ from support.certificates import Authority
 from support.kafka import Kafka
 from support.kafka_admin import KafkaAdmin
 from support.kafka_listeners import ACCESS_CONTROL, named_listener, proxied_listener, sasl_listener, tls_listener
+from support.relay import run_command
 
 NO_AUTO_CREATION = {"auto.create.topics.enable": "false"}
 USER, PASSWORD = "relay", "first secret"
@@ -45,6 +46,13 @@ def admin_of(world, kafka):
 def proxy_of(world, kafka):
     """In front of the PROXIED listener."""
     return world.servers.get(("proxy", kafka.root), lambda: KafkaProxy(kafka.brokers[0]), usable=lambda _: True)
+
+
+def prepared(outbox):
+    """Its first checkpoint is there, which exactly_once wants."""
+    code, _, stderr = run_command(["init"], outbox.config)
+    assert code == 0, stderr
+    return outbox
 
 
 def through(outbox, listener):

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from faults.kafka_clusters import admin_of, one, proxy_of, three, through
+from faults.kafka_faults import flap_leader, freeze_leader, kill_each
 from faults.kafka_proxy import PRODUCE, RESET, Replace, framed
 from faults.kafka_states import (cpu_share, delivered, rss_bytes, stop_whole, wait_halted, wait_progress,
                                  wait_written)
@@ -43,39 +44,24 @@ def all_brokers_stopped(world):
         return stop_whole(outbox, relay, writer)
 
 
-@scenario(row=50, title="each of three brokers killed and brought back in turn: no report fails")
-def rolling_kills(world):
+def on_three_brokers(world, fault, partitions=1, duplicates=0):
     kafka = three(world)
-    outbox = world.outbox(kafka=kafka, partitions=3)
+    outbox = world.outbox(kafka=kafka, partitions=partitions)
     with outbox.relay() as relay:
         with SteadfastWriter(outbox, world.seed) as writer:
-            for broker in kafka.brokers * world.cycles:
-                wait_progress(relay)
-                broker.kill()
-                wait_progress(relay)
-                broker.start()
-                kafka.wait_replicated(outbox.name)
-        return stop_whole(outbox, relay, writer)
+            fault(world, kafka, outbox, relay)
+            wait_progress(relay)
+        return stop_whole(outbox, relay, writer, duplicates=duplicates)
+
+
+@scenario(row=50, title="each of three brokers killed and brought back in turn: no report fails")
+def rolling_kills(world):
+    return on_three_brokers(world, kill_each, partitions=3)
 
 
 @scenario(row=51, title="the leader frozen until another leads, and thawed, again and again: no gap")
 def frozen_leader(world):
-    kafka = three(world)
-    outbox = world.outbox(kafka=kafka)
-    with outbox.relay() as relay:
-        with SteadfastWriter(outbox, world.seed) as writer:
-            for _ in range(2 * world.cycles):
-                wait_progress(relay)
-                leader = kafka.leader(outbox.name, 0)
-                leader.pause()
-                try:
-                    relay.wait_for(lambda frozen=leader: kafka.leader(outbox.name, 0) not in (None, frozen), 30,
-                                   "another leads")
-                finally:
-                    leader.resume()
-                kafka.wait_replicated(outbox.name)
-            wait_progress(relay)
-        return stop_whole(outbox, relay, writer)
+    return on_three_brokers(world, freeze_leader)
 
 
 @scenario(row=52, title="a broker's disk is full: tried again until there is room")
@@ -128,18 +114,7 @@ def too_few_replicas(world):
 
 @scenario(row=54, title="the leader moves again and again: order kept, duplicates counted")
 def flapping_leader(world):
-    kafka = three(world)
-    admin = admin_of(world, kafka)
-    outbox = world.outbox(kafka=kafka)
-    ids = [broker.node_id for broker in kafka.replicas(outbox.name, 0)]
-    with outbox.relay() as relay:
-        with SteadfastWriter(outbox, world.seed) as writer:
-            for turn in range(1, 6 * world.cycles + 1):
-                wait_progress(relay, 30)
-                order = ids[turn % 3:] + ids[:turn % 3]
-                admin.move_leader(outbox.name, 0, order)
-                relay.wait_for(lambda first=order[0]: kafka.leader(outbox.name, 0).node_id == first, 30, "it leads")
-        return stop_whole(outbox, relay, writer, duplicates=None)
+    return on_three_brokers(world, flap_leader, duplicates=None)
 
 
 @scenario(row=55, title="a broker a second away, below and above socket.timeout.ms: slower, no loss")
