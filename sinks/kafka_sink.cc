@@ -37,6 +37,13 @@ KafkaHeaders make_headers(const std::vector<Header>& headers) {
   return handle;
 }
 
+// When a topic is deleted librdkafka says of its records that there is no such partition, as of one that never was.
+rd_kafka_resp_err_t code_of(const rd_kafka_message_t* message) {
+  const bool gone = message->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && message->rkt != nullptr &&
+                    PartitionCounts::had(message->rkt, message->partition);
+  return gone ? RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC : message->err;
+}
+
 // librdkafka takes a null pointer for a NULL key or value; empty text needs an address.
 struct Bytes {
   explicit Bytes(const std::optional<std::string_view>& text)
@@ -170,13 +177,17 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
     return;
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
+  const auto code = code_of(message);
+  if (code == RD_KAFKA_RESP_ERR__BAD_MSG) {
+    throw SinkBroken(fmt::format("Kafka producer: an answer of the broker makes no sense: {}", reason_for(code)));
+  }
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
   reports.failed.push_back(
       {.ticket = ticket,
        .topic = name,
-       .reason = reason_for(message->err),
-       .remedy = remedy_for(message->err, name),
-       .purged = was_purged(message->err)});
+       .reason = reason_for(code),
+       .remedy = remedy_for(code, name),
+       .purged = was_purged(code)});
 }
 
 void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {

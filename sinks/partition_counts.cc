@@ -17,6 +17,11 @@ rd_kafka_topic_conf_t* PartitionCounts::watch(rd_kafka_t* producer, const std::s
   return conf;
 }
 
+bool PartitionCounts::had(const rd_kafka_topic_t* topic, std::int32_t partition) {
+  const auto* const watched = static_cast<const Watched*>(rd_kafka_topic_opaque(topic));
+  return watched != nullptr && partition >= 0 && partition < watched->partitions.load(std::memory_order_relaxed);
+}
+
 std::vector<std::string> PartitionCounts::changes() {
   std::vector<std::string> sentences;
   for (auto& each : topics_) {

@@ -19,6 +19,9 @@ class PartitionCounts {
   // The handle takes it over.
   rd_kafka_topic_conf_t* watch(rd_kafka_t* producer, const std::string& topic);
 
+  // Whether a topic is known to have had that partition: it is then missing because the topic is gone.
+  static bool had(const rd_kafka_topic_t* topic, std::int32_t partition);
+
   // One sentence for each topic whose number is another than at the last call.
   std::vector<std::string> changes();
 
