@@ -38,6 +38,13 @@ bool is_of_our_making(std::string_view log_text) {
   return log_text.find("gapless") != std::string_view::npos || log_text.find("Gap-less") != std::string_view::npos;
 }
 
+// When a topic is deleted librdkafka says of its records that there is no such partition, as of one that never was.
+rd_kafka_resp_err_t code_of(const rd_kafka_message_t* message) {
+  const bool gone = message->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && message->rkt != nullptr &&
+                    PartitionCounts::had(message->rkt, message->partition);
+  return gone ? RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC : message->err;
+}
+
 // librdkafka takes a null pointer for a NULL key or value; empty text needs an address.
 struct Bytes {
   explicit Bytes(const std::optional<std::string_view>& text)
@@ -83,7 +90,7 @@ KafkaSink::~KafkaSink() {
 rd_kafka_topic_t* KafkaSink::topic(std::string_view name) {
   if (const auto known = topics_.find(name); known != topics_.end()) return known->second.get();
   std::string text(name);
-  KafkaTopic handle(rd_kafka_topic_new(producer_.get(), text.c_str(), nullptr));
+  KafkaTopic handle(rd_kafka_topic_new(producer_.get(), text.c_str(), partition_counts_.watch(producer_.get(), text)));
   if (!handle) return nullptr;
   limits_.want(text);
   return topics_.emplace(std::move(text), std::move(handle)).first->second.get();
@@ -148,16 +155,20 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
     return;
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
+  const auto code = code_of(message);
+  if (code == RD_KAFKA_RESP_ERR__BAD_MSG) {
+    throw SinkBroken(fmt::format("Kafka producer: an answer of the broker makes no sense: {}", reason_for(code)));
+  }
   stop_sending();
-  if (failed_for_another(message->err)) {
+  if (failed_for_another(code)) {
     reports.given_up.push_back(ticket);
     return;
   }
   somebody_failed_ = true;
-  if (fails_whole_batch(message->err) && !batch_->travelled_alone(message)) {
-    if (!outdated_) batch_->refused(message->err);
+  if (fails_whole_batch(code) && !batch_->travelled_alone(message)) {
+    if (!outdated_) batch_->refused(code);
     outdate(fmt::format("a batch for topic \"{}\" was refused whole: {}. Smaller ones are sent",
-                        rd_kafka_topic_name(message->rkt), reason_for(message->err)),
+                        rd_kafka_topic_name(message->rkt), reason_for(code)),
             "batch_size");
     reports.given_up.push_back(ticket);
     return;
@@ -165,9 +176,9 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
   reports.failed.push_back({.ticket = ticket,
                             .topic = name,
-                            .reason = reason_for(message->err),
-                            .remedy = remedy_for(message->err, name),
-                            .failure_class = failure_class_of(message->err)});
+                            .reason = reason_for(code),
+                            .remedy = remedy_for(code, name),
+                            .failure_class = failure_class_of(code)});
 }
 
 // What librdkafka takes back from a broker after a failure would go out again, without the record before it: it is
@@ -244,6 +255,7 @@ void KafkaSink::collect(DeliveryReports& reports) {
   while (const KafkaEvent event{rd_kafka_queue_poll(queue_.get(), 0)}) {
     take_event(event.get(), reports);
   }
+  for (const auto& change : partition_counts_.changes()) log_(4, "Kafka: " + change);
   throw_if_outdated();
   throw_if_nobody_failed();
 }

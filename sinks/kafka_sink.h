@@ -16,6 +16,7 @@
 #include "sinks/kafka_conf.h"
 #include "sinks/kafka_errors.h"
 #include "sinks/kafka_handles.h"
+#include "sinks/partition_counts.h"
 #include "sinks/secrets_watch.h"
 #include "sinks/sink.h"
 #include "sinks/topic_limits.h"
@@ -69,6 +70,7 @@ class KafkaSink final : public Sink {
   std::optional<BatchBound> batch_;
   TopicLimits limits_;
   int event_fd_ = -1;
+  PartitionCounts partition_counts_;  // Before the producer, whose threads call it.
   // Destroyed in reverse: topics and queue before the producer that they belong to.
   KafkaProducer producer_;
   KafkaQueue queue_;
