@@ -34,8 +34,11 @@ SELECT json_build_object(
   'senders_used', (SELECT count(*) FROM pg_stat_replication),
   'senders_max', current_setting('max_wal_senders')::int,
   'synchronous_standby_names', current_setting('synchronous_standby_names'),
+  'synchronized_standby_slots', current_setting('synchronized_standby_slots', true),
   'idle_slot_timeout', current_setting('idle_replication_slot_timeout', true),
   'slot', (SELECT to_json(s) FROM pg_replication_slots s WHERE s.slot_name = {slot}),
+  'walsender_wait_event', (SELECT a.wait_event FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid
+     WHERE s.slot_name = {slot}),
   'publication', (SELECT to_json(p) FROM pg_publication p WHERE p.pubname = {publication}),
   'published_tables', (SELECT json_agg(x.name) FROM (
      SELECT 'every table' AS name FROM pg_publication p WHERE p.pubname = {publication} AND p.puballtables
@@ -103,11 +106,13 @@ CatalogSlot parse_slot(const Json& row) {
                    .type = text_of(row, "slot_type"),
                    .database = text_of(row, "database"),
                    .active = truth_of(row, "active"),
+                   .failover = truth_of(row, "failover"),
                    .active_pid = number_of(row, "active_pid"),
                    .restart_lsn = lsn_of(row, "restart_lsn"),
                    .confirmed_flush_lsn = lsn_of(row, "confirmed_flush_lsn"),
                    .wal_status = text_of(row, "wal_status"),
                    .invalidation_reason = text_of(row, "invalidation_reason"),
+                   .walsender_wait_event = {},
                    .safe_wal_bytes = {}};
   if (row.contains("safe_wal_size") && row["safe_wal_size"].is_number()) {
     slot.safe_wal_bytes = row["safe_wal_size"].get<std::int64_t>();
@@ -139,6 +144,12 @@ RelationMap Catalog::relations() const {
     for (const auto oid : tables[entry].relations) map[oid] = entry;
   }
   return map;
+}
+
+bool Catalog::wal_is_kept_by_idleness() const {
+  constexpr std::uint64_t worth_a_record = 1 << 20;
+  return slot && !in_recovery && !oldest_transaction && wal_end <= slot->confirmed_flush_lsn &&
+         slot->confirmed_flush_lsn.value > slot->restart_lsn.value + worth_a_record;
 }
 
 std::string catalog_query(const Config& config, int server_version, const QuoteLiteral& literal) {
@@ -173,13 +184,17 @@ Catalog parse_catalog(const std::string& text) {
                   .senders_used = number_of(json, "senders_used"),
                   .senders_max = number_of(json, "senders_max"),
                   .synchronous_standby_names = text_of(json, "synchronous_standby_names"),
+                  .synchronized_standby_slots = text_of(json, "synchronized_standby_slots"),
                   .idle_slot_timeout = text_of(json, "idle_slot_timeout"),
                   .slot = {},
                   .publication = {},
                   .tables = {},
                   .published_tables = list_of<std::string>(json, "published_tables"),
                   .oldest_transaction = {}};
-  if (const auto& row = json.at("slot"); row.is_object()) catalog.slot = parse_slot(row);
+  if (const auto& row = json.at("slot"); row.is_object()) {
+    catalog.slot = parse_slot(row);
+    catalog.slot->walsender_wait_event = text_of(json, "walsender_wait_event");
+  }
   if (const auto& row = json.at("publication"); row.is_object()) {
     catalog.publication = CatalogPublication{.inserts = truth_of(row, "pubinsert"),
                                              .updates = truth_of(row, "pubupdate"),

@@ -18,14 +18,21 @@ struct CatalogSlot {
   std::string type;
   std::string database;
   bool active = false;
+  bool failover = false;  // Standbys keep a copy; 17 and later.
   std::int64_t active_pid = 0;
   Lsn restart_lsn;
   Lsn confirmed_flush_lsn;
-  std::string wal_status;                      // reserved, extended, unreserved, lost.
-  std::string invalidation_reason;             // Empty before PostgreSQL 17 and for a sound slot.
+  std::string wal_status;            // reserved, extended, unreserved, lost.
+  std::string invalidation_reason;   // Empty before PostgreSQL 17 and for a sound slot.
+  std::string walsender_wait_event;  // Of pg_stat_activity; empty while nobody reads, or it waits for nothing.
   std::optional<std::int64_t> safe_wal_bytes;  // Nothing: unlimited, or lost already.
 
   bool lost() const { return wal_status == "lost" || !invalidation_reason.empty(); }
+
+  // A walsender that streams waits in WalSenderWriteData for a reader that does not read. In ClientWrite it has been
+  // terminated, and waits to say so: for ever, and with it whoever terminated it, such as the checkpointer that
+  // invalidates the slot.
+  bool walsender_waits_to_end() const { return walsender_wait_event == "ClientWrite"; }
 };
 
 struct CatalogPublication {
@@ -66,7 +73,8 @@ struct Catalog {
   std::int64_t senders_used = 0;
   std::int64_t senders_max = 0;
   std::string synchronous_standby_names;
-  std::string idle_slot_timeout;  // Empty before PostgreSQL 18.
+  std::string synchronized_standby_slots;  // Empty before PostgreSQL 17.
+  std::string idle_slot_timeout;           // Empty before PostgreSQL 18.
   std::optional<CatalogSlot> slot;
   std::optional<CatalogPublication> publication;
   std::vector<CatalogTable> tables;           // One an outbox entry.
@@ -74,7 +82,14 @@ struct Catalog {
   std::optional<OldestTransaction> oldest_transaction;
 
   RelationMap relations() const;
+
+  // Everything is confirmed, and WAL is kept all the same: a slot's restart_lsn follows at records that the server
+  // writes when something has happened, and nothing happens here.
+  bool wal_is_kept_by_idleness() const;
 };
+
+// Something that happens: of no table, with no grant, and sent to nobody who does not ask for messages.
+inline constexpr const char* sign_of_life_query = "SELECT pg_logical_emit_message(true, 'outbox-relay', '')";
 
 // Quotes a string literal for the server at hand.
 using QuoteLiteral = std::function<std::string(const std::string&)>;

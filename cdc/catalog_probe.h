@@ -18,6 +18,7 @@ namespace outbox {
 class CatalogProbe {
  public:
   static constexpr std::chrono::seconds interval{10};
+  static constexpr std::chrono::seconds hurried_interval{3};
 
   // `server`: which of several hosts streams, so that the same one is asked and no name is looked up.
   CatalogProbe(const Config& config, ConnectionKeywords server, TimePoint first);
@@ -26,18 +27,31 @@ class CatalogProbe {
   pollfd descriptor() const;
   TimePoint next_at() const { return next_at_; }
 
-  // Goes one step on. Returns what was seen once a look is complete.
+  // The next look comes early: something on the stream wants an explanation.
+  void hurry();
+
+  // Since when the server refuses looks because it is shutting down. It waits for the stream to confirm everything
+  // that it has sent, and cannot say so to a reader that does not read.
+  std::optional<TimePoint> shutting_down_since() const { return shutting_down_since_; }
+
+  // Goes one step on. Returns what was seen once a look is complete. Where nobody writes and WAL is kept for that
+  // reason alone, the look ends with a sign of life.
   std::optional<Catalog> turn(TimePoint now);
 
  private:
   void begin(TimePoint now);
+  void refused(TimePoint now);
   std::optional<Catalog> read_answer();
+  void finish_sign_of_life();
 
   const Config& config_;
   ConnectionKeywords server_;
+  TimePoint began_at_;
   TimePoint next_at_;  // Of the next look, or when the present one is given up.
+  std::optional<TimePoint> shutting_down_since_;
   PgConnectionHandle connection_;
   bool connected_ = false;
+  bool giving_sign_of_life_ = false;
   short events_ = 0;
 };
 

@@ -18,8 +18,7 @@ std::string one_line(std::string text) {
 
 // libpq gives no SQLSTATE for a failed connection but in its verbose text, "FATAL:  28P01: …", whatever the
 // language. The lines after the first of each error (LOCATION: …) are of no use to a person.
-PgError connect_error(const char* verbose_text) {
-  std::string text(verbose_text);
+PgError connect_error(std::string text) {
   // Behind two blanks: FATAL itself is five capitals behind one.
   static const std::regex code(R"(:  ([0-9A-Z]{5}): )");
   static const std::regex location(R"(\n(?:LOCATION|[A-Z]+):  [A-Za-z_]+, \S+:[0-9]+)");
@@ -52,6 +51,8 @@ PgError error_of(PGconn* connection, const char* doing) {
   return {fmt::format("{}: {}", doing, text), ""};
 }
 
+PgError error_of_connect(PGconn* connection) { return connect_error(PQerrorMessage(connection)); }
+
 PgConnection::PgConnection(const ConnectionKeywords& keywords, EventLoop& loop, TimePoint deadline)
     : loop_(&loop), on_notice_(std::make_unique<NoticeReceiver>()) {
   connect(keywords, deadline);
@@ -66,7 +67,7 @@ void PgConnection::connect(const ConnectionKeywords& keywords, TimePoint deadlin
 
   auto state = PQstatus(handle_.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
   while (state != PGRES_POLLING_OK) {
-    if (state == PGRES_POLLING_FAILED) throw connect_error(PQerrorMessage(handle_.get()));
+    if (state == PGRES_POLLING_FAILED) throw error_of_connect(handle_.get());
     const short events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT;
     if (!loop_->wait_for(PQsocket(handle_.get()), events, deadline)) {
       throw PgError(fmt::format("connection to server at \"{}\", port {} timed out", PQhost(handle_.get()),

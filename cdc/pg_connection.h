@@ -32,6 +32,7 @@ inline constexpr std::string_view insufficient_privilege = "42501";
 inline constexpr std::string_view lock_not_available = "55P03";
 inline constexpr std::string_view undefined_database = "3D000";
 inline constexpr std::string_view protocol_violation = "08P01";
+inline constexpr std::string_view cannot_connect_now = "57P03";  // It starts up, or shuts down.
 }  // namespace sqlstate
 
 // Severity, SQLSTATE and text of a notice.
@@ -67,5 +68,8 @@ class PgConnection {
 // The error that a failed result or the connection carries.
 PgError error_of(const PGresult* result);
 PgError error_of(PGconn* connection, const char* doing);
+
+// Why a connection failed that was made with PQERRORS_VERBOSE, which shows libpq's SQLSTATE.
+PgError error_of_connect(PGconn* connection);
 
 }  // namespace outbox

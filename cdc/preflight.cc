@@ -191,6 +191,15 @@ class Examination {
                       name),
           "Raise max_slot_wal_keep_size now: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();");
     }
+    if (slot.failover && catalog_.synchronized_standby_slots.empty() && !catalog_.in_recovery) {
+      add(Severity::warning, Subject::slot, ExitCode::ok,
+          fmt::format(
+              "replication slot \"{}\" is meant to survive a failover, but synchronized_standby_slots is empty: "
+              "events that no standby has yet are sent, and a failover may undo them in the database",
+              name),
+          "Run ALTER SYSTEM SET synchronized_standby_slots = 'the physical slot of each standby'; SELECT "
+          "pg_reload_conf();");
+    }
     if (!catalog_.idle_slot_timeout.empty() && catalog_.idle_slot_timeout != "0") {
       add(Severity::warning, Subject::slot, ExitCode::ok,
           fmt::format("idle_replication_slot_timeout is {}: a relay that is stopped for longer loses its slot",

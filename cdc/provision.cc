@@ -30,6 +30,18 @@ std::string lock_holders(PgConnection& connection, const Config& config) {
   return holders.empty() ? "another session" : holders;
 }
 
+// Whom the creation of a slot waits for: everybody who writes at that moment.
+std::string open_transactions(PgConnection& connection) {
+  const auto result = connection.query(
+      "SELECT string_agg(format('PID %s (%s, transaction %s, since %s)', l.pid, coalesce(nullif(a.application_name, "
+      "''), "
+      "'unnamed'), l.transactionid, a.xact_start), ', ' ORDER BY age(l.transactionid) DESC) FROM pg_locks l "
+      "LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' "
+      "AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()",
+      within(std::chrono::seconds(10)));
+  return PQgetvalue(result.get(), 0, 0);
+}
+
 }  // namespace
 
 Catalog read_catalog(PgConnection& connection, const Config& config, TimePoint deadline) {
@@ -63,7 +75,9 @@ void create_publication(PgConnection& connection, const Config& config) {
 
 void create_slot(PgConnection& connection, const Config& config, bool temporary) {
   const auto& name = config.source.slot.name;
-  spdlog::info("creating replication slot \"{}\": PostgreSQL waits for the transactions that are open now", name);
+  const auto open = open_transactions(connection);
+  spdlog::info("creating replication slot \"{}\": PostgreSQL waits for the transactions that are open now: {}", name,
+               open.empty() ? "none" : open);
   // As long as the oldest of them lives; a signal ends the wait.
   connection.query(create_slot_command(name, temporary, connection.server_version()), within(std::chrono::hours(24)));
   spdlog::info("created replication slot \"{}\"", name);

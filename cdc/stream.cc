@@ -1,6 +1,7 @@
 #include "cdc/stream.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,8 @@ constexpr std::chrono::milliseconds burst_gap{20};
 constexpr std::size_t messages_a_turn = 8192;
 
 constexpr int silent_intervals = 3;
+
+constexpr std::chrono::seconds unacked_for_long{3};
 
 // Of several hosts, the one that streams.
 ConnectionKeywords server_of(const PGconn* connection) {
@@ -107,13 +110,14 @@ void Stream::check_silence(const Now& now) const {
                 "");
 }
 
-// A table that has left the publication is passed over without an error: only the catalog shows it. A renamed one
-// flows on by its oid and is none of this.
 // A table that has left the publication is passed over without an error: only the catalog shows it. One that has gone
 // by its name may have been renamed, and flows on by its oid.
 void Stream::probe(const Now& now) {
+  if (!wants_input() || relay_.oldest_unacked_age(now) > unacked_for_long) probe_.hurry();
   const auto catalog = probe_.turn(now.steady);
+  release_on_shutdown(now);
   if (!catalog) return;
+  report_departed_partitions(*catalog);
   auto findings = examine(*catalog, config_);
   std::erase_if(findings, [](const Finding& each) {
     return each.subject != Finding::Subject::publication && each.subject != Finding::Subject::table;
@@ -123,6 +127,33 @@ void Stream::probe(const Now& now) {
   });
   observer_.metrics().catalog(*catalog, fine);
   require_ready(findings);
+  if (!wants_input() && catalog->slot && catalog->slot->walsender_waits_to_end()) {
+    throw PgError("PostgreSQL is ending the stream, which nobody reads while the sink is full", "");
+  }
+}
+
+// A server that shuts down waits for us without end, and we may be waiting for Kafka. Nothing is lost by going: what is
+// not confirmed is sent again.
+void Stream::release_on_shutdown(const Now& now) const {
+  const auto since = probe_.shutting_down_since();
+  if (!since || now.steady - *since < config_.source.release_on_shutdown_after) return;
+  throw PgError(
+      fmt::format("PostgreSQL is shutting down and waits for {} records that are not acknowledged: letting it go",
+                  relay_.records_in_flight()),
+      "");
+}
+
+// PostgreSQL says nothing of it, and publishes nothing of what is written straight into a detached partition.
+void Stream::report_departed_partitions(const Catalog& catalog) {
+  const auto relations = catalog.relations();
+  for (const auto& [oid, entry] : relations_) {
+    if (!catalog.tables[entry].exists || relations.contains(oid)) continue;
+    spdlog::warn(
+        "relation {} is no longer a part of table {}: detached or dropped (SELECT {}::regclass). What is "
+        "written straight into a detached partition is not published",
+        oid, quoted(config_.outbox[entry].table), oid);
+  }
+  relations_ = relations;
 }
 
 TimePoint Stream::wake_at(const Now& now) const {

@@ -32,6 +32,8 @@ class Stream {
   void confirm(const Now& now);
   void check_silence(const Now& now) const;
   void probe(const Now& now);
+  void release_on_shutdown(const Now& now) const;
+  void report_departed_partitions(const Catalog& catalog);
   void wait(const Now& now);
   bool wants_input() const;
   TimePoint wake_at(const Now& now) const;
@@ -43,6 +45,7 @@ class Stream {
   Sink& sink_;
   ReplicationConnection& connection_;
   CatalogProbe probe_;
+  RelationMap relations_;  // At the last look.
   std::chrono::milliseconds status_interval_;
 
   std::optional<TimePoint> stop_by_;  // Set once a signal has asked to stop.

@@ -52,6 +52,7 @@ struct SourceConfig {
   std::vector<Property> libpq;
   PublicationConfig publication;
   SlotConfig slot;
+  std::chrono::milliseconds release_on_shutdown_after{5000};
 };
 
 // Text with `${column}` in it: literal pieces and column references, in order.

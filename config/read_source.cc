@@ -69,6 +69,7 @@ void read_source(const MapReader& source, SourceConfig& into) {
   }
   if (const auto publication = source.map("publication")) read_publication(*publication, into.publication);
   if (const auto slot = source.map("slot")) read_slot(*slot, into.slot);
+  source.duration("release_on_shutdown_after", into.release_on_shutdown_after);
 }
 
 }  // namespace outbox

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "cdc/preflight.h"
 #include "tests/config_test_support.h"
 #include "tests/wire.h"
@@ -86,6 +88,41 @@ TEST(Catalog, WhatOlderServersDoNotHaveIsAbsentNotWrong) {
 
 TEST(Catalog, AMissingSlotIsNoSlot) {
   EXPECT_FALSE(parse_catalog(R"({"slot": null, "publication": null, "oldest_transaction": null, "tables": []})").slot);
+}
+
+Catalog idle_catalog() {
+  return parse_catalog(
+      R"({"in_recovery": false, "wal_end": "0/9000000", "publication": null, "oldest_transaction": null,
+    "slot": {"restart_lsn": "0/1000000", "confirmed_flush_lsn": "0/9000000"}, "tables": []})");
+}
+
+TEST(Catalog, IdlenessKeepsWalWhereAllIsConfirmedAndNobodyHoldsTheRestartPosition) {
+  EXPECT_TRUE(idle_catalog().wal_is_kept_by_idleness());
+  auto catalog = idle_catalog();
+  catalog.wal_end = lsn("0/9000100");
+  EXPECT_FALSE(catalog.wal_is_kept_by_idleness()) << "somebody writes";
+  catalog = idle_catalog();
+  catalog.slot->restart_lsn = lsn("0/8FFFF00");
+  EXPECT_FALSE(catalog.wal_is_kept_by_idleness()) << "too little to write for";
+  catalog = idle_catalog();
+  catalog.oldest_transaction = OldestTransaction{.pid = 1, .application_name = "", .state = "active"};
+  EXPECT_FALSE(catalog.wal_is_kept_by_idleness()) << "writing would not help";
+  catalog = idle_catalog();
+  catalog.in_recovery = true;
+  EXPECT_FALSE(catalog.wal_is_kept_by_idleness()) << "a standby cannot write";
+  catalog = idle_catalog();
+  catalog.slot.reset();
+  EXPECT_FALSE(catalog.wal_is_kept_by_idleness());
+}
+
+TEST(Catalog, AWalsenderThatWaitsToSayThatItEndsIsToldFromOneThatStreams) {
+  for (const auto& [event, ends] :
+       std::map<std::string, bool>{{"\"ClientWrite\"", true}, {"\"WalSenderWriteData\"", false}, {"null", false}}) {
+    const auto catalog = parse_catalog(R"({"slot": {"active": true}, "publication": null, "oldest_transaction": null,
+      "tables": [], "walsender_wait_event": )" +
+                                       event + "}");
+    EXPECT_EQ(catalog.slot->walsender_waits_to_end(), ends) << event;
+  }
 }
 
 TEST(Catalog, RefusesTextThatIsNoAnswer) {

@@ -35,6 +35,7 @@ class PreflightTest : public testing::Test {
                                .confirmed_flush_lsn = lsn("0/200"),
                                .wal_status = "reserved",
                                .invalidation_reason = "",
+                               .walsender_wait_event = "",
                                .safe_wal_bytes = {}};
     catalog.publication = CatalogPublication{.inserts = true, .updates = false, .deletes = false, .truncates = false};
     catalog.tables = {{.exists = true,

@@ -42,15 +42,20 @@ class Postgres:
     """Created stopped; `start()` or the `with` statement starts it, `close()` removes everything.
 
     `data_from` starts from a copy that `copy_data()` made instead of an empty cluster; with
-    `standby_of` it follows that running server by physical replication.
+    `standby_of` it follows that running server by physical replication. In a `netns` it is reached over TCP through
+    that cable alone, and by its Unix socket as ever.
     """
 
     host = "127.0.0.1"
 
-    def __init__(self, version=15, settings=None, data_from=None, standby_of=None):
+    def __init__(self, version=15, settings=None, data_from=None, standby_of=None, netns=None):
         self.version = version
+        self._netns = netns
         self.settings = {**DEFAULT_SETTINGS, **(settings or {})}
         self.hba = list(TRUST_EVERYONE)
+        if netns is not None:
+            self.host = netns.inside
+            self.hba.append(f"host all all {netns.outside}/32 trust")
         self.port = free_port()
         self._process = None
         self._stopped_pids = set()
@@ -93,8 +98,10 @@ class Postgres:
             return self
         self._write_settings()
         self._write("pg_hba.conf", "\n".join(self.hba) + "\n")
-        self._process = Process([self.installation.program("postgres"), "-D", self.data],
-                                self.log_path, cwd=self.root, account=self._account)
+        command, account = [self.installation.program("postgres"), "-D", self.data], self._account
+        if self._netns is not None:
+            command, account = self._netns.command(*command, account=account), None
+        self._process = Process(command, self.log_path, cwd=self.root, account=account)
         eventually(self._accepts_connections, deadline_s,
                    lambda: f"PostgreSQL {self.version} accepts connections; its log ends with:\n"
                    + self._process.log_tail(), unless=self._process.check_running)
