@@ -5,6 +5,8 @@
 
 #include "cdc/checkpoint.h"
 #include "cdc/failure.h"
+#include "cdc/logging.h"
+#include "config/load.h"
 
 namespace outbox {
 
@@ -35,17 +37,32 @@ milliseconds status_interval(const Catalog& catalog) {
 
 }  // namespace
 
-Daemon::Daemon(const Config& config, SinkFactory make_sink)
+Daemon::Daemon(const Config& config, SinkFactory make_sink, ConfigReader read_again)
     : config_(config),
       make_sink_(std::move(make_sink)),
-      relay_(config.outbox, max_in_flight),
+      read_again_(std::move(read_again)),
+      relay_(config.outbox, max_in_flight, config.delivery, config.memory.budget_bytes),
       observer_(config.source.slot.name, relay_),
       claim_(config, loop_, observer_, relay_),
       reconnect_backoff_(milliseconds(100), milliseconds(5000), std::random_device{}()),
       halt_backoff_(milliseconds(1000), milliseconds(15000), std::random_device{}()) {
+  observer_.metrics().reloaded(true, EventLoop::now().wall);
+  loop_.on_hangup([this] { reload(); });
   loop_.on_turn([this](const Now& now) { observer_.turned(now); });
   if (config.http.enabled) {
     http_ = std::make_unique<HttpEndpoint>(config.http, observer_.board(), observer_.metrics());
+  }
+}
+
+// Secrets in files are read at every connect anyway; where things are and what is sent stays what it was at the start.
+void Daemon::reload() {
+  try {
+    configure_logging(read_again_().log);
+    observer_.metrics().reloaded(true, EventLoop::now().wall);
+    spdlog::info("{} read again: its log settings are in force, all else takes effect at the next start", config_.file);
+  } catch (const ConfigError& error) {
+    observer_.metrics().reloaded(false, EventLoop::now().wall);
+    spdlog::error("the configuration stays as it was: {}", error.what());
   }
 }
 
@@ -59,6 +76,9 @@ ExitCode Daemon::run() {
       } catch (const HaltError& problem) {
         leave_stream();
         pause = on_halt(problem);
+      } catch (const DeadLetterDue& refusal) {
+        leave_stream();
+        pause = on_dead_letter_due(refusal);
       } catch (const HistoryChanged& change) {
         leave_stream();
         pause = on_history_changed(change);
@@ -73,7 +93,7 @@ ExitCode Daemon::run() {
         pause = on_fenced(error);
       } catch (const SinkBroken& error) {
         leave_stream();
-        pause = reconnect("sink_broken", error.what());
+        pause = on_sink_broken(error);
       } catch (const PgError& error) {
         leave_stream();
         pause = on_pg_error(error);
@@ -136,7 +156,7 @@ void Daemon::start_relay(const ClaimedSlot& claimed, const SystemIdentity& ident
   checkpoint_decided_ = claimed.judge_checkpoint != nullptr;
   if (checkpoint_decided_) sink_.reset();  // A sink reports the stored checkpoint when it begins.
   if (!sink_) sink_ = make_sink_(config_, identity.system_identifier, [this] { return checkpoint_text(); });
-  sink_->expect_topics(literal_topics(config_.outbox));
+  sink_->expect_topics(literal_topics(config_));
   relay_.start_stream(*sink_,
                       {.position = claimed.position,
                        .same_history = claimed.same_history,
@@ -170,9 +190,7 @@ void Daemon::confirm_acknowledged(ReplicationConnection& connection) {
 
 // Nothing more is sent: takes the reports that still come, within a bound.
 void Daemon::settle_reports() {
-  // Behind a refused record nothing more of its topic may leave; and a stop has had its grace.
-  const bool at_once = relay_.refused() > 0 || loop_.stop_requested();
-  const auto deadline = in(at_once ? seconds(0) : drain_bound);
+  const auto deadline = in(loop_.stop_requested() ? seconds(0) : drain_bound);  // A stop has had its grace.
   try {
     relay_.settle(EventLoop::now());
     while (!relay_.all_reported() && EventLoop::now().steady < deadline) {
@@ -190,7 +208,7 @@ void Daemon::leave_stream() {
   if (!std::exchange(in_stream_, false)) return;
   observer_.metrics().connected(false);
   settle_reports();
-  if (relay_.refused() > 0 || !relay_.all_reported()) sink_.reset();
+  if (relay_.refused() || !relay_.all_reported()) sink_.reset();
   claim_.release();
   streamed_ = streamed_ || !relay_.awaits_checkpoint();
   const bool was_good = EventLoop::now().steady - stream_began_ > stream_counts_as_good;
@@ -293,6 +311,24 @@ milliseconds Daemon::on_halt(const HaltError& problem) {
   observer_.metrics().halted();
   observer_.enter(State::halted, problem.what());
   return halt_backoff_.next();
+}
+
+// Not a fault of the stream: the next one begins at once, with nothing of the refused record's batch sent twice.
+milliseconds Daemon::on_dead_letter_due(const DeadLetterDue& refusal) {
+  observer_.metrics().reconnecting("dead_letter");
+  observer_.metrics().producer_rebuilt("dead_letter");
+  spdlog::warn("{}", refusal.what());
+  return milliseconds(0);
+}
+
+milliseconds Daemon::on_sink_broken(const SinkBroken& error) {
+  sink_.reset();
+  const auto* outdated = dynamic_cast<const SinkOutdated*>(&error);
+  observer_.metrics().producer_rebuilt(outdated != nullptr ? outdated->reason() : "fatal");
+  if (outdated == nullptr) return reconnect("sink_broken", error.what());
+  observer_.metrics().reconnecting("sink_broken");
+  spdlog::warn("{}; a new one is made", error.what());
+  return milliseconds(0);
 }
 
 milliseconds Daemon::on_protocol_error(const ProtocolError& error) {

@@ -23,15 +23,19 @@ namespace outbox {
 using SinkFactory = std::function<std::unique_ptr<Sink>(const Config&, const std::string& system_identifier,
                                                         CheckpointSource checkpoint)>;
 
+// Reads the configuration file again. Throws ConfigError.
+using ConfigReader = std::function<Config()>;
+
 class Daemon {
  public:
   // Keeps a reference to the configuration.
-  Daemon(const Config& config, SinkFactory make_sink);
+  Daemon(const Config& config, SinkFactory make_sink, ConfigReader read_again);
 
   // The exit code of the process after a signal. Throws FatalError and ConfigError where it has to end before.
   ExitCode run();
 
  private:
+  void reload();
   ExitCode run_stream();
   ReplicationConnection connect();
   void start_relay(const ClaimedSlot& claimed, const SystemIdentity& identity);
@@ -43,6 +47,8 @@ class Daemon {
   void leave_stream();
   ExitCode stopped();
   std::chrono::milliseconds on_halt(const HaltError& problem);
+  std::chrono::milliseconds on_dead_letter_due(const DeadLetterDue& refusal);
+  std::chrono::milliseconds on_sink_broken(const SinkBroken& error);
   std::chrono::milliseconds on_history_changed(const HistoryChanged& change);
   std::chrono::milliseconds on_checkpoint_unusable(const CheckpointUnusable& problem);
   std::chrono::milliseconds on_fenced(const SinkFenced& error);
@@ -52,16 +58,17 @@ class Daemon {
 
   const Config& config_;
   SinkFactory make_sink_;
+  ConfigReader read_again_;
   EventLoop loop_;
   Relay relay_;
   Observer observer_;
   SlotClaim claim_;
   std::unique_ptr<HttpEndpoint> http_;
   std::unique_ptr<Sink> sink_;
-  HistoryIdentity identity_;  // Of the server that streams.
+  HistoryIdentity identity_;         // Of the server that streams.
   bool checkpoint_decided_ = false;  // What the present stream passes over.
-  bool streamed_ = false;   // A stream has begun to send.
-  bool in_stream_ = false;  // The relay holds a stream whose end has not been seen to yet.
+  bool streamed_ = false;            // A stream has begun to send.
+  bool in_stream_ = false;           // The relay holds a stream whose end has not been seen to yet.
   TimePoint stream_began_;
   Backoff reconnect_backoff_;
   Backoff halt_backoff_;

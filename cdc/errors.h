@@ -21,6 +21,17 @@ class HaltError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A halt at an event whose route leads to no topic that Kafka takes.
+class InvalidTopic : public HaltError {
+  using HaltError::HaltError;
+};
+
+// A record was refused for good and goes to the dead-letter topic when it comes by again: the stream starts over at
+// once.
+class DeadLetterDue : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // An insert into a relation that the catalog did not name when the session began, such as a partition attached
 // since. Reading the catalog again may resolve it.
 class UnknownRelation : public HaltError {

@@ -27,6 +27,7 @@ int open_signal_fd() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   checked(pthread_sigmask(SIG_BLOCK, &signals, nullptr), "pthread_sigmask");
   return checked(signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC), "signalfd");
 }
@@ -58,7 +59,13 @@ void EventLoop::arm(TimePoint deadline) {
 
 void EventLoop::take_signals() {
   signalfd_siginfo info{};
-  while (read(signal_fd_.get(), &info, sizeof info) == sizeof info) ++signals_;
+  while (read(signal_fd_.get(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGHUP && on_hangup_) {
+      on_hangup_();
+    } else {
+      ++signals_;
+    }
+  }
   if (signals_ > 1) std::_Exit(to_int(ExitCode::drain_incomplete));
 }
 

@@ -31,8 +31,8 @@ class FileDescriptor {
   int fd_;
 };
 
-// SIGTERM and SIGINT are blocked from its construction on, in this thread and those made later: make it first.
-// A second one ends the process at once, with exit code 75.
+// SIGTERM, SIGINT and SIGHUP are blocked from its construction on, in this thread and those made later: make it first.
+// A second SIGTERM or SIGINT ends the process at once, with exit code 75.
 class EventLoop {
  public:
   EventLoop();
@@ -52,6 +52,9 @@ class EventLoop {
   // What is left to do is what the stop waits for: from here on no wait throws StopRequested.
   void finish_undisturbed() { undisturbed_ = true; }
 
+  // What SIGHUP does, at the next turn; without it, it counts as a wish to stop.
+  void on_hangup(std::function<void()> callback) { on_hangup_ = std::move(callback); }
+
   // Called at every turn; must be short.
   void on_turn(std::function<void(const Now&)> callback) { on_turn_ = std::move(callback); }
 
@@ -64,6 +67,7 @@ class EventLoop {
   int signals_ = 0;
   bool undisturbed_ = false;
   std::function<void(const Now&)> on_turn_;
+  std::function<void()> on_hangup_;
 };
 
 }  // namespace outbox

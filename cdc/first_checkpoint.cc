@@ -21,9 +21,8 @@ void write(const Config& config, const SystemIdentity& identity, Lsn confirmed, 
     spdlog::info("checkpoint topic \"{}\" holds a checkpoint already", topic.name);
     return;
   }
-  const Checkpoint first{
-      .identity = {.system_identifier = identity.system_identifier, .timeline = identity.timeline},
-      .progress = {.flushed = confirmed, .last = std::nullopt}};
+  const Checkpoint first{.identity = {.system_identifier = identity.system_identifier, .timeline = identity.timeline},
+                         .progress = {.flushed = confirmed, .last = std::nullopt}};
   write_checkpoint(kafka, config.file, topic, encode(first), kafka_bound);
   spdlog::info("first checkpoint written: everything up to {} counts as delivered", to_string(confirmed));
 }
@@ -32,8 +31,9 @@ void write(const Config& config, const SystemIdentity& identity, Lsn confirmed, 
 
 TransactionIdentity transaction_identity(const Config& config, const std::string& system_identifier) {
   const auto& slot = config.source.slot.name;
-  return {.transactional_id = transactional_id(system_identifier, config.source.database, slot),
-          .checkpoint = {.name = config.delivery.checkpoint_topic, .key = checkpoint_key(config.source.database, slot)}};
+  return {
+      .transactional_id = transactional_id(system_identifier, config.source.database, slot),
+      .checkpoint = {.name = config.delivery.checkpoint_topic, .key = checkpoint_key(config.source.database, slot)}};
 }
 
 void write_first_checkpoint(const Config& config, const SystemIdentity& identity, Lsn confirmed, bool reset) {

@@ -126,6 +126,11 @@ HttpEndpoint::HttpEndpoint(const HttpConfig& config, const StatusBoard& board, c
   mg_callbacks callbacks{};
   // Its own complaints about clients are not the relay's news.
   callbacks.log_message = [](const mg_connection*, const char*) { return 1; };
+  // Before civetweb has an opinion of its own: it would answer a WebSocket upgrade without an HTTP header.
+  callbacks.begin_request = [](mg_connection* connection) {
+    const auto* server = static_cast<Server*>(mg_get_user_data(mg_get_context(connection)));
+    return server->handle(connection);
+  };
   std::array<char, 256> error{};
   mg_error_data details{.code = nullptr, .text = error.data(), .text_buffer_size = error.size()};
   unsigned code = 0;
@@ -139,10 +144,6 @@ HttpEndpoint::HttpEndpoint(const HttpConfig& config, const StatusBoard& board, c
                      fmt::format("http.listen {}: {}. Is another process there? Choose another port, or `off`", listen,
                                  error[0] != 0 ? error.data() : "cannot be listened on"));
   }
-  mg_set_request_handler(
-      server_->context, "/",
-      [](mg_connection* connection, void* server) { return static_cast<Server*>(server)->handle(connection); },
-      server_.get());
 }
 
 HttpEndpoint::~HttpEndpoint() {

@@ -1,9 +1,14 @@
 #include "cdc/logging.h"
 
+#include <fmt/format.h>
+#include <limits.h>
+#include <poll.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -36,11 +41,49 @@ class PrintableText final : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableText>(); }
 };
 
+std::atomic<std::uint64_t> dropped_lines{0};
+
+// Standard error, as long as somebody reads it. A pipe that is full, or a journal that stands still, costs lines and
+// no more; once it is read again, a line says how many.
+class UnhurriedStderr final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    pollfd one{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    if (poll(&one, 1, 0) != 1 || (one.revents & POLLOUT) == 0) {
+      ++dropped_lines;
+      ++dropped_in_a_row_;
+      return;
+    }
+    if (const auto dropped = std::exchange(dropped_in_a_row_, 0); dropped > 0) {
+      write(fmt::format("(nobody read the log: {} lines were dropped)\n", dropped));
+      return sink_it_(message);
+    }
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    write({line.data(), line.size()});
+  }
+  void flush_() override {}
+
+ private:
+  // poll() says that so much can be written to a pipe without waiting.
+  static constexpr std::size_t longest = PIPE_BUF;
+
+  static void write(std::string_view line) {
+    const bool cut = line.size() > longest;
+    std::string text(line.substr(0, cut ? longest - 1 : longest));
+    if (cut) text += '\n';
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+  }
+
+  std::uint64_t dropped_in_a_row_ = 0;
+};
+
 }  // namespace
 
+std::uint64_t log_lines_dropped() { return dropped_lines; }
+
 void start_logging() {
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("outbox-relay", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("outbox-relay", std::make_shared<UnhurriedStderr>()));
   configure_logging({});
 }
 

@@ -9,15 +9,16 @@
 
 #include "cdc/commands.h"
 #include "cdc/conninfo.h"
-#include "cdc/first_checkpoint.h"
 #include "cdc/daemon.h"
 #include "cdc/errors.h"
 #include "cdc/failure.h"
+#include "cdc/first_checkpoint.h"
 #include "cdc/logging.h"
 #include "cdc/pg_connection.h"
 #include "cdc/printable.h"
 #include "cdc/version.h"
 #include "config/load.h"
+#include "config/memory_limit.h"
 #include "config/nearest.h"
 #include "sinks/make_sink.h"
 
@@ -25,19 +26,31 @@ namespace outbox {
 
 namespace {
 
+// More than librdkafka holds by default only serves records that are larger than that.
+void apply_memory_budget(Config& config) {
+  auto& budget = config.memory.budget_bytes;
+  if (budget == 0) budget = default_memory_budget(control_group_memory_limit());
+  if (config.sink.kafka) config.sink.kafka->queue_bytes = std::min(config.sink.kafka->queue_bytes, budget);
+}
+
 Config load_and_check(const std::string& file) {
   auto config = load_config(file, process_environment(), [](const Config& read, std::vector<ConfigProblem>& problems) {
     check_libpq_keywords(read.source, problems);
     check_sink(read, problems);
   });
   configure_logging(config.log);
+  apply_memory_budget(config);
   return config;
 }
 
 ExitCode run_daemon(const Config& config) {
-  Daemon daemon(config, [](const Config& each, const std::string& system_identifier, CheckpointSource checkpoint) {
-    return make_sink(each, transaction_identity(each, system_identifier), std::move(checkpoint), log_kafka);
-  });
+  const auto memory = std::make_shared<KafkaMemory>();
+  Daemon daemon(
+      config,
+      [memory](const Config& each, const std::string& system_identifier, CheckpointSource checkpoint) {
+        return make_sink(each, transaction_identity(each, system_identifier), std::move(checkpoint), log_kafka, memory);
+      },
+      [&config] { return load_and_check(config.file); });
   return daemon.run();
 }
 

@@ -12,8 +12,10 @@ namespace outbox {
 namespace {
 
 constexpr std::array wal_statuses{"reserved", "extended", "unreserved", "lost"};
-constexpr std::array reconnect_reasons{"connection_lost", "server_shutdown", "terminated", "protocol_error",
-                                       "sink_broken",     "fenced",          "halted",          "other"};
+constexpr std::array reconnect_reasons{"connection_lost", "server_shutdown", "terminated",
+                                       "protocol_error",  "sink_broken",     "fenced",
+                                       "halted",          "dead_letter",     "other"};
+constexpr std::array rebuild_reasons{"fatal", "batch_size", "credentials", "dead_letter"};
 
 double as_double(Lsn lsn) { return static_cast<double>(lsn.value); }
 
@@ -44,8 +46,7 @@ Metrics::Metrics(const std::string& slot_name)
                          {{"slot_name", slot_name}, {"outcome", "delivered"}})),
       suppressed_(
           counter("outbox_relay_events_total", "", {{"slot_name", slot_name}, {"outcome", "duplicate_suppressed"}})),
-      failed_(counter("outbox_relay_events_failed_total",
-                      "Events that the sink refused for good; each halts the relay.", slot_)),
+      dead_letters_(counter("outbox_relay_events_total", "", {{"slot_name", slot_name}, {"outcome", "dead_lettered"}})),
       null_keys_(
           counter("outbox_relay_null_keys_total", "Events sent without a key because on_null.key is send.", slot_)),
       progress_(counter("outbox_relay_confirmations_total", "Standby status updates sent, by why they went out.",
@@ -70,8 +71,15 @@ Metrics::Metrics(const std::string& slot_name)
       oldest_unacked_(
           gauge("outbox_relay_oldest_unacked_age_seconds", "How long the oldest unacknowledged record has waited.")),
       events_in_flight_(gauge("outbox_relay_inflight_events", "Records sent and not yet acknowledged.")),
+      bytes_in_flight_(gauge("outbox_relay_inflight_bytes",
+                             "Bytes of records sent and not yet acknowledged, and of the one held back.")),
+      buffer_limit_(gauge("outbox_relay_buffer_limit_bytes", "What may be held: nothing is read above it.")),
       transactions_in_flight_(
           gauge("outbox_relay_inflight_transactions", "Transactions read and not yet wholly acknowledged.")),
+      reload_success_(gauge("outbox_relay_config_reload_success", "Whether the file could be read when it last was.")),
+      reload_time_(gauge("outbox_relay_config_reload_timestamp_seconds", "Unix time when the file was last read.")),
+      log_lines_dropped_(
+          counter("outbox_relay_log_lines_dropped_total", "Log lines that nobody read in time, and so were dropped.")),
       event_age_(prometheus::BuildHistogram()
                      .Name("outbox_relay_event_age_seconds")
                      .Help("From the commit of an event to the acknowledgement of its whole transaction.")
@@ -88,6 +96,17 @@ Metrics::Metrics(const std::string& slot_name)
                                    {{"slot_name", slot_name}, {"status", status}});
   }
   for (const char* reason : reconnect_reasons) reconnects(reason);
+  for (const char* reason : rebuild_reasons) rebuilds(reason);
+  for (std::size_t index = 0; index < failure_class_names.size(); ++index) {
+    auto labels = slot_;
+    labels["reason"] = failure_class_names[index];
+    failed_[index] =
+        &counter("outbox_relay_events_failed_total",
+                 "Refusals for good of events, by reason; each halts the relay or makes a dead letter.", labels);
+    dead_lettered_[index] =
+        &counter("outbox_relay_dead_lettered_total",
+                 "Events acknowledged in the dead-letter topic instead of their own, by reason.", labels);
+  }
   const auto build = build_info();
   gauge("outbox_relay_build_info", "Always 1; the labels say which build this is.",
         {{"version", build.version},
@@ -113,6 +132,11 @@ prometheus::Counter& Metrics::reconnects(const std::string& reason) {
                  labels);
 }
 
+prometheus::Counter& Metrics::rebuilds(const std::string& reason) {
+  return counter("outbox_relay_kafka_producer_rebuilds_total", "Producers that were replaced in process, by reason.",
+                 {{"reason", reason}});
+}
+
 void Metrics::advance(prometheus::Counter& counter, std::uint64_t& last, std::uint64_t now) {
   counter.Increment(static_cast<double>(now - last));
   last = now;
@@ -132,7 +156,11 @@ void Metrics::update(const Status& status, const RelayCounts& counts, const AgeH
   advance(transactions_, last_.transactions_delivered, counts.transactions_delivered);
   advance(delivered_, last_.records_delivered, counts.records_delivered);
   advance(suppressed_, last_.records_suppressed, counts.records_suppressed);
-  advance(failed_, last_.records_failed, counts.records_failed);
+  for (std::size_t index = 0; index < failed_.size(); ++index) {
+    advance(*failed_[index], last_.records_failed[index], counts.records_failed[index]);
+    dead_letters_.Increment(static_cast<double>(counts.dead_lettered[index] - last_.dead_lettered[index]));
+    advance(*dead_lettered_[index], last_.dead_lettered[index], counts.dead_lettered[index]);
+  }
   advance(progress_, last_.confirmations_progress, counts.confirmations_progress);
   advance(requested_, last_.confirmations_requested, counts.confirmations_requested);
   advance(keepalive_, last_.confirmations_keepalive, counts.confirmations_keepalive);
@@ -141,6 +169,8 @@ void Metrics::update(const Status& status, const RelayCounts& counts, const AgeH
   flushed_lsn_.Set(as_double(status.flushed_lsn));
   confirmed_lsn_.Set(as_double(status.confirmed_lsn));
   oldest_unacked_.Set(status.oldest_unacked_seconds);
+  bytes_in_flight_.Set(static_cast<double>(status.bytes_in_flight));
+  buffer_limit_.Set(static_cast<double>(status.buffer_limit_bytes));
   events_in_flight_.Set(static_cast<double>(status.events_in_flight));
   transactions_in_flight_.Set(static_cast<double>(status.transactions_in_flight));
   event_age_.ObserveMultiple({ages.counts.begin(), ages.counts.end()}, ages.sum);
@@ -164,6 +194,15 @@ void Metrics::catalog(const Catalog& catalog, bool publication_ok) {
 
 void Metrics::server_message(WallTime when) {
   last_message_.Set(std::chrono::duration<double>(when.time_since_epoch()).count());
+}
+
+void Metrics::reloaded(bool success, WallTime when) {
+  reload_success_.Set(success ? 1 : 0);
+  reload_time_.Set(std::chrono::duration<double>(when.time_since_epoch()).count());
+}
+
+void Metrics::log_lines_dropped(std::uint64_t total) {
+  log_lines_dropped_.Increment(static_cast<double>(total) - log_lines_dropped_.Value());
 }
 
 void Metrics::connected(bool in_copy_mode) { connected_.Set(in_copy_mode ? 1 : 0); }

@@ -7,6 +7,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <array>
+#include <map>
 #include <string>
 
 #include "cdc/catalog.h"
@@ -25,7 +27,10 @@ class Metrics {
   void server_message(WallTime when);
   void connected(bool in_copy_mode);
   void reconnecting(const std::string& reason) { reconnects(reason).Increment(); }
+  void reloaded(bool success, WallTime when);
+  void log_lines_dropped(std::uint64_t total);
   void halted() { halts_.Increment(); }
+  void producer_rebuilt(const std::string& reason) { rebuilds(reason).Increment(); }
   void backpressure(double seconds) { backpressure_seconds_.Increment(seconds); }
 
   // Prometheus text format 0.0.4.
@@ -36,6 +41,7 @@ class Metrics {
   prometheus::Counter& counter(const char* name, const char* help, const Labels& labels = {});
   prometheus::Gauge& gauge(const char* name, const char* help, const Labels& labels = {});
   prometheus::Counter& reconnects(const std::string& reason);
+  prometheus::Counter& rebuilds(const std::string& reason);
   static void advance(prometheus::Counter& counter, std::uint64_t& last, std::uint64_t now);
 
   prometheus::Registry registry_;
@@ -58,7 +64,9 @@ class Metrics {
   prometheus::Counter& transactions_;
   prometheus::Counter& delivered_;
   prometheus::Counter& suppressed_;
-  prometheus::Counter& failed_;
+  std::array<prometheus::Counter*, failure_class_names.size()> failed_{};         // By FailureClass.
+  std::array<prometheus::Counter*, failure_class_names.size()> dead_lettered_{};  // Likewise.
+  prometheus::Counter& dead_letters_;
   prometheus::Counter& null_keys_;
   prometheus::Counter& progress_;
   prometheus::Counter& requested_;
@@ -75,7 +83,12 @@ class Metrics {
   prometheus::Gauge& last_message_;
   prometheus::Gauge& oldest_unacked_;
   prometheus::Gauge& events_in_flight_;
+  prometheus::Gauge& bytes_in_flight_;
+  prometheus::Gauge& buffer_limit_;
   prometheus::Gauge& transactions_in_flight_;
+  prometheus::Gauge& reload_success_;
+  prometheus::Gauge& reload_time_;
+  prometheus::Counter& log_lines_dropped_;
   prometheus::Histogram& event_age_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "cdc/logging.h"
 #include "cdc/printable.h"
 
 namespace outbox {
@@ -57,6 +58,8 @@ void Observer::publish(const Now& now) {
   status_.flushed_lsn = relay_.flushed_lsn();
   status_.confirmed_lsn = relay_.confirmed_lsn();
   status_.events_in_flight = relay_.records_in_flight();
+  status_.bytes_in_flight = relay_.held_bytes();
+  status_.buffer_limit_bytes = relay_.budget_bytes();
   status_.transactions_in_flight = relay_.transactions_in_flight();
   status_.events_delivered = relay_.counts().records_delivered;
   status_.oldest_unacked_seconds = std::chrono::duration<double>(relay_.oldest_unacked_age(now)).count();
@@ -72,6 +75,7 @@ void Observer::publish(const Now& now) {
   status_.commit_to_ack_seconds = events > 0 ? (age_sum_ - oldest.age_sum) / events : 0;
 
   board_.publish(status_);
+  metrics_.log_lines_dropped(log_lines_dropped());
   metrics_.update(status_, relay_.counts(), ages, relay_.null_keys());
 }
 

@@ -25,8 +25,13 @@ std::string place_of(const EventPosition& position) {
 
 }  // namespace
 
-Relay::Relay(const std::vector<OutboxConfig>& outbox, std::size_t max_in_flight)
-    : decoder_(outbox), window_(max_in_flight) {}
+Relay::Relay(const std::vector<OutboxConfig>& outbox, std::size_t max_in_flight, DeliveryConfig delivery,
+             std::uint64_t budget_bytes)
+    : decoder_(outbox),
+      window_(max_in_flight),
+      bytes_(max_in_flight),
+      dead_letters_(std::move(delivery)),
+      budget_bytes_(budget_bytes) {}
 
 void Relay::start_stream(Sink& sink, const StreamStart& start, Now now) {
   sink_ = &sink;
@@ -37,6 +42,11 @@ void Relay::start_stream(Sink& sink, const StreamStart& start, Now now) {
   send_times_.clear();
   blocked_insert_.clear();
   refused_ = 0;
+  refused_at_once_ = false;
+  halt_.clear();
+  letter_due_.clear();
+  bytes_.clear();
+  dead_letters_.restart(start.same_history);
   received_ = start.position;
   last_end_ = start.position;
   resume_ = start.resume;
@@ -149,19 +159,77 @@ void Relay::on_insert(const pgoutput::Insert& insert, std::string_view message, 
     ++counts_.records_suppressed;
     return;
   }
-  const auto commit_ms = std::chrono::floor<std::chrono::milliseconds>(begin_.commit_time);
   const Record* record = nullptr;
   try {
-    record = &router_.route(event, commit_ms.time_since_epoch().count());
+    record = &router_.route(event, commit_ms());
   } catch (const HaltError& problem) {
-    halt_on(event, problem.what());
+    const bool topic = dynamic_cast<const InvalidTopic*>(&problem) != nullptr;
+    const auto failure_class = topic ? FailureClass::invalid_topic : FailureClass::unmappable;
+    if (!dead_letters_.takes(failure_class)) {
+      ++counts_.records_failed[static_cast<std::size_t>(failure_class)];
+      halt_on(event, problem.what());
+    }
+    const Verdict verdict{
+        .failure_class = failure_class, .reason = problem.what(), .topic = {}, .attempts = 0, .as_pointer = false};
+    return send_letter(nullptr, event, verdict, message, now);
   }
-  if (sink_->send(*record, window_.next_ticket()) == Sink::SendResult::full) {
-    blocked_insert_ = message;
-    return;
+  send(*record, event, message, now);
+}
+
+void Relay::send(const Record& record, const OutboxEvent& event, std::string_view message, Now now) {
+  const auto* verdict = dead_letters_.no_verdicts()
+                            ? nullptr
+                            : dead_letters_.verdict_on(window_.next_position(), record.topic, now.steady);
+  if (verdict != nullptr) return send_letter(&record, event, *verdict, message, now);
+  if (accepted(record, message, now)) return;
+  const auto failure = sink_->refusal();
+  const auto position = window_.next_position();
+  if (!dead_letters_.judge(failure, position, now.steady)) halt_on(event, failure);
+  send_letter(&record, event, *dead_letters_.verdict_on(position, record.topic, now.steady), message, now);
+}
+
+// Nothing of the event has left: its letter goes in its place, and the stream goes on.
+void Relay::send_letter(const Record* record, const OutboxEvent& event, Verdict verdict, std::string_view message,
+                        Now now) {
+  const auto position = window_.next_position();
+  const auto ticket = window_.next_ticket();
+  const auto* known = dead_letters_.verdict_on(position, {}, now.steady);
+  verdict.as_pointer = verdict.as_pointer || (known != nullptr && known->as_pointer);
+  for (;;) {
+    const auto& letter = dead_letters_.letter(record, event, position, verdict, commit_ms());
+    if (accepted(letter, message, now)) break;
+    const auto failure = sink_->refusal();
+    if (failure.failure_class != FailureClass::too_large || verdict.as_pointer) halt_on(event, failure);
+    verdict.as_pointer = true;
+  }
+  if (!blocked_insert_.empty()) return;
+  dead_letters_.sent(ticket, position, verdict.failure_class);
+  const bool never_a_record = record == nullptr;
+  if (never_a_record) ++counts_.records_failed[static_cast<std::size_t>(verdict.failure_class)];
+}
+
+// False where the sink refused the record at once; where it is full, the message is held back.
+bool Relay::accepted(const Record& record, std::string_view message, Now now) {
+  switch (sink_->send(record, window_.next_ticket())) {
+    case Sink::SendResult::full:
+      blocked_insert_ = message;
+      return true;
+    case Sink::SendResult::refused: {
+      const auto failure_class = sink_->refusal().failure_class;
+      ++counts_.records_failed[static_cast<std::size_t>(failure_class)];
+      return false;
+    }
+    case Sink::SendResult::accepted:
+      break;
   }
   const auto ticket = window_.record_sent();
+  bytes_.sent(ticket, outbox::held_bytes(record));
   send_times_.record_sent(to_number(ticket), now.steady);
+  return true;
+}
+
+std::int64_t Relay::commit_ms() const {
+  return std::chrono::floor<std::chrono::milliseconds>(begin_.commit_time).time_since_epoch().count();
 }
 
 void Relay::advance_flushed(Now now) {
@@ -170,6 +238,7 @@ void Relay::advance_flushed(Now now) {
     const bool again = last_delivered_ && delivered->commit_lsn <= last_delivered_->commit_lsn;
     if (again) continue;
     last_delivered_ = delivered;
+    dead_letters_.passed(delivered->commit_lsn);
     ++counts_.transactions_delivered;
     const std::chrono::duration<double> age = now.wall - delivered->commit_time;
     ages_.observe(age.count(), delivered->records);
@@ -188,10 +257,18 @@ void Relay::settle(Now now) {
 }
 
 void Relay::take_reports(Now now) {
-  for (const auto ticket : reports_.delivered) window_.record_delivered(ticket);
-  counts_.records_delivered += reports_.delivered.size();
-  counts_.records_failed += reports_.failed.size();
-  refused_ += reports_.failed.size();
+  for (const auto ticket : reports_.delivered) {
+    window_.record_delivered(ticket);
+    bytes_.reported(ticket);
+    if (const auto failure_class = dead_letters_.delivered(ticket)) {
+      ++counts_.dead_lettered[static_cast<std::size_t>(*failure_class)];
+    } else {
+      ++counts_.records_delivered;
+    }
+  }
+  judge(reports_.failed, now);
+  for (const auto ticket : reports_.given_up) bytes_.reported(ticket);
+  refused_ += reports_.given_up.size();
   advance_flushed(now);
   if (reports_.checkpoint_written && checkpoint_under_way_) {
     checkpointed_ = std::max(checkpointed_, *std::exchange(checkpoint_under_way_, std::nullopt));
@@ -238,12 +315,31 @@ void Relay::write_checkpoint(Now now, bool at_once) {
   if (sink_->write_checkpoint()) checkpoint_asked_ = now.steady;
 }
 
+void Relay::judge(const std::vector<DeliveryFailure>& failures, Now now) {
+  for (const auto& failure : failures) {
+    bytes_.reported(failure.ticket);
+    ++refused_;
+    ++counts_.records_failed[static_cast<std::size_t>(failure.failure_class)];
+    const auto position = window_.describe(failure.ticket);
+    const bool letter = dead_letters_.judge(failure, position, now.steady);
+    auto& said = letter ? letter_due_ : halt_;
+    if (said.empty()) {
+      said = fmt::format("topic \"{}\" refuses an event ({}): {}. {}", failure.topic, place_of(position),
+                         failure.reason, failure.remedy);
+    }
+  }
+}
+
 void Relay::collect(Now now) {
   if (window_.full()) sink_->flush();
   settle(now);
-  if (!reports_.failed.empty()) halt_on(reports_.failed.front());
+  if (!halt_.empty()) throw HaltError(halt_);
+  if (!letter_due_.empty()) {
+    throw DeadLetterDue(fmt::format("{}. It goes to topic \"{}\"", letter_due_, dead_letters_.topic()));
+  }
   take_stored_checkpoint();
   if (blocked_insert_.empty()) return;
+  if (refused_ > 0) return;  // The sink sends nothing more.
   const auto message = std::exchange(blocked_insert_, {});
   const auto decoded = pgoutput_.decode(message);
   on_insert(std::get<pgoutput::Insert>(decoded), message, now);
@@ -282,9 +378,10 @@ void Relay::halt_on(const OutboxEvent& event, const std::string& problem) const 
                               place_of(window_.next_position()), problem));
 }
 
-void Relay::halt_on(const DeliveryFailure& failure) const {
-  throw HaltError(fmt::format("topic \"{}\" refuses an event ({}): {}. {}", failure.topic,
-                              place_of(window_.describe(failure.ticket)), failure.reason, failure.remedy));
+void Relay::halt_on(const OutboxEvent& event, const DeliveryFailure& failure) {
+  refused_at_once_ = true;
+  throw HaltError(fmt::format("topic \"{}\" refuses the event {} in {} ({}): {}. {}", failure.topic, id_of(event),
+                              event.table->name(), place_of(window_.next_position()), failure.reason, failure.remedy));
 }
 
 }  // namespace outbox

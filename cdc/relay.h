@@ -5,14 +5,18 @@
 // event is receive() -> on_insert() -> Router::route() -> Sink::send(), and back through collect().
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "cdc/age_histogram.h"
+#include "cdc/dead_letters.h"
+#include "cdc/in_flight_bytes.h"
 #include "cdc/in_flight_window.h"
 #include "cdc/outbox_decoder.h"
 #include "cdc/pgoutput.h"
@@ -43,7 +47,8 @@ struct RelayCounts {
   std::uint64_t transactions_delivered = 0;
   std::uint64_t records_delivered = 0;
   std::uint64_t records_suppressed = 0;  // Delivered by an earlier stream of this process, not sent again.
-  std::uint64_t records_failed = 0;
+  std::array<std::uint64_t, failure_class_names.size()> records_failed{};  // By FailureClass.
+  std::array<std::uint64_t, failure_class_names.size()> dead_lettered{};   // Acknowledged there, likewise.
   // Status updates, by why they went out.
   std::uint64_t confirmations_progress = 0;
   std::uint64_t confirmations_requested = 0;
@@ -65,25 +70,29 @@ struct StreamStart {
 
 class Relay {
  public:
-  // At most `max_in_flight` records lie between the oldest unacknowledged and the newest.
-  // Keeps a reference: `outbox` outlives the relay.
-  Relay(const std::vector<OutboxConfig>& outbox, std::size_t max_in_flight);
+  // At most `max_in_flight` records lie between the oldest unacknowledged and the newest, and nothing is read while
+  // `budget_bytes` are held. Keeps a reference: `outbox` outlives the relay.
+  Relay(const std::vector<OutboxConfig>& outbox, std::size_t max_in_flight, DeliveryConfig delivery = {},
+        std::uint64_t budget_bytes = std::numeric_limits<std::uint64_t>::max());
 
   // A new stream into `sink`, which outlives it. Whatever is out in an older sink must have been given up: its
   // reports never arrive here.
   void start_stream(Sink& sink, const StreamStart& start, Now now);
 
-  // False while the sink or the window is full: stop reading, go on collecting and sending status updates.
-  bool wants_input() const { return blocked_insert_.empty() && !window_.full() && !awaits_checkpoint(); }
+  // False while the sink, the window or the budget is full: stop reading, go on collecting and sending status updates.
+  bool wants_input() const {
+    return blocked_insert_.empty() && !window_.full() && bytes_.total() < budget_bytes_ && !awaits_checkpoint();
+  }
 
   // The stored checkpoint is not known yet.
   bool awaits_checkpoint() const { return judge_checkpoint_ != nullptr; }
 
-  // One CopyData message. Call only while wants_input(). Throws ProtocolError, HistoryChanged and HaltError.
+  // One CopyData message. Call only while wants_input(). Throws ProtocolError, HistoryChanged, HaltError and
+  // SinkBroken.
   void receive(std::string_view copy_data, Now now);
 
-  // Takes the sink's reports and sends the record that was held back. Throws HaltError for the first record that
-  // the sink refuses for good, and SinkBroken.
+  // Takes the sink's reports and sends the record that was held back. For records that the sink refuses for good
+  // throws HaltError, or DeadLetterDue where the policy for all of them is the dead-letter topic; and SinkBroken.
   void collect(Now now);
 
   // The same when the stream is over: keeps what was delivered, sends nothing, ignores refusals.
@@ -113,14 +122,15 @@ class Relay {
   Lsn received_lsn() const { return received_; }
   bool in_transaction() const { return window_.in_transaction(); }
   // Whether a process that stopped reading here would leave acknowledged records that cannot be confirmed.
-  bool stopping_repeats() const {
-    return window_.in_transaction() || window_.remembers_ahead() || resume_.has_value();
-  }
+  bool stopping_repeats() const { return window_.in_transaction() || window_.remembers_ahead() || resume_.has_value(); }
   // Every record that was sent has been reported, delivered or refused.
   bool all_reported() const { return window_.records_out() == refused_; }
   // And none is held back.
   bool drained() const { return blocked_insert_.empty() && all_reported(); }
-  std::uint64_t refused() const { return refused_; }
+  // A record has been refused for good: nothing behind it may leave the sink.
+  bool refused() const { return refused_ > 0 || refused_at_once_; }
+  std::uint64_t held_bytes() const { return bytes_.total() + blocked_insert_.size(); }
+  std::uint64_t budget_bytes() const { return budget_bytes_; }
   bool idle() const { return window_.idle(); }
   bool sent_beyond_flushed() const { return window_.sent_beyond_flushed(); }
   // The latest one with records that has left the window, of this history.
@@ -140,24 +150,32 @@ class Relay {
   void on_commit(const pgoutput::Commit& commit);
   OutboxEvent decode(const pgoutput::Insert& insert) const;
   void on_insert(const pgoutput::Insert& insert, std::string_view message, Now now);
+  void send(const Record& record, const OutboxEvent& event, std::string_view message, Now now);
+  void send_letter(const Record* record, const OutboxEvent& event, Verdict verdict, std::string_view message, Now now);
+  bool accepted(const Record& record, std::string_view message, Now now);
   void take_reports(Now now);
+  void judge(const std::vector<DeliveryFailure>& failures, Now now);
   void count_status(StatusSchedule::Reason reason);
   void take_stored_checkpoint();
   void passing(Lsn position);
   bool delivered_before() const;
   void advance_flushed(Now now);
   [[noreturn]] void halt_on(const OutboxEvent& event, const std::string& problem) const;
-  [[noreturn]] void halt_on(const DeliveryFailure& failure) const;
+  [[noreturn]] void halt_on(const OutboxEvent& event, const DeliveryFailure& failure);
+  std::int64_t commit_ms() const;
 
   pgoutput::Decoder pgoutput_;
   OutboxDecoder decoder_;
   Router router_;
   InFlightWindow window_;
+  InFlightBytes bytes_;
+  DeadLetters dead_letters_;
+  std::uint64_t budget_bytes_;
   StatusSchedule schedule_;
   SendTimes send_times_;
   Sink* sink_ = nullptr;
   Lsn received_;
-  Lsn last_end_;                                      // Of the last Commit of this stream: no later one lies below it.
+  Lsn last_end_;                       // Of the last Commit of this stream: no later one lies below it.
   pgoutput::Begin begin_;              // Of the open transaction.
   std::optional<ResumePoint> resume_;  // Until the stream has come there.
   std::optional<DeliveredTransaction> last_delivered_;
@@ -166,8 +184,11 @@ class Relay {
   std::optional<Lsn> checkpoint_under_way_;
   TimePoint checkpoint_asked_;
   std::string blocked_insert_;  // The one message that the full sink did not take; empty for none.
-  std::uint64_t refused_ = 0;   // Records of this stream that the sink refused for good.
-  DeliveryReports reports_;     // Reused.
+  std::uint64_t refused_ = 0;   // Records of this stream that were sent and then refused or given up by the sink.
+  bool refused_at_once_ = false;
+  std::string halt_;         // What the first refusal says whose policy is to halt; empty for none.
+  std::string letter_due_;   // The same of the first one that is to become a dead letter.
+  DeliveryReports reports_;  // Reused.
   AgeHistogram ages_;
   RelayCounts counts_;
 };

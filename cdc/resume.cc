@@ -26,10 +26,10 @@ Resumption judge(const Progress& progress, const HistoryIdentity& measured_on, c
     const bool beyond = progress.flushed > end || (progress.last && progress.last->commit_lsn >= end);
     if (beyond) {
       const bool sent_again = server.slot_confirmed < end;
-      return {.verdict = Verdict::believed,
-              .flushed = std::min(progress.flushed, end),
-              .resume = sent_again ? std::optional(ResumePoint{.commit_lsn = end, .anchor = std::nullopt})
-                                   : std::nullopt};
+      return {
+          .verdict = Verdict::believed,
+          .flushed = std::min(progress.flushed, end),
+          .resume = sent_again ? std::optional(ResumePoint{.commit_lsn = end, .anchor = std::nullopt}) : std::nullopt};
     }
   }
   if (server.wal_end < progress.flushed) return {.verdict = Verdict::server_back};

@@ -68,8 +68,8 @@ struct Resumption {
     gap,          // The slot is beyond what was delivered: somebody else moved it.
   };
   Verdict verdict = Verdict::believed;
-  bool same_history = false;          // All of it is believed.
-  Lsn flushed = {};                   // As far as it is believed.
+  bool same_history = false;               // All of it is believed.
+  Lsn flushed = {};                        // As far as it is believed.
   std::optional<ResumePoint> resume = {};  // Nothing: the slot's own position says all.
 };
 

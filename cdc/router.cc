@@ -6,27 +6,17 @@
 #include <charconv>
 
 #include "cdc/errors.h"
+#include "config/topic_name.h"
 
 namespace outbox {
 
-const char* topic_name_problem(std::string_view topic) {
-  constexpr std::size_t longest = 249;  // Kafka's own limit, from the length of a file name.
-  if (topic.empty()) return "it is empty";
-  if (topic == "." || topic == "..") return "Kafka reserves that name";
-  if (topic.size() > longest) return "it is longer than 249 characters";
-  const bool legal = std::all_of(topic.begin(), topic.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  });
-  return legal ? nullptr : "only ASCII letters, digits, '.', '_' and '-' may stand in it";
-}
-
-std::vector<std::string> literal_topics(const std::vector<OutboxConfig>& outbox) {
+std::vector<std::string> literal_topics(const Config& config) {
   std::vector<std::string> topics;
-  for (const auto& entry : outbox) {
+  for (const auto& entry : config.outbox) {
     const auto& pieces = entry.route.topic.pieces;
     if (pieces.size() == 1 && pieces[0].kind == Template::Piece::Kind::literal) topics.push_back(pieces[0].text);
   }
+  if (!config.delivery.dead_letter_topic.empty()) topics.push_back(config.delivery.dead_letter_topic);
   return topics;
 }
 
@@ -72,12 +62,12 @@ const Router::Route& Router::route_of(const OutboxEvent& event) {
 
 void Router::set_topic(const Route& route, const OutboxEvent& event) {
   if (const auto* null_column = route.topic.render(event.values, topic_)) {
-    throw HaltError(fmt::format("its topic needs column \"{}\", which is NULL", *null_column));
+    throw InvalidTopic(fmt::format("its topic needs column \"{}\", which is NULL", *null_column));
   }
   if (topic_.empty() || topic_ != valid_topic_) {
     if (const char* problem = topic_name_problem(topic_)) {
-      throw HaltError(fmt::format("its topic \"{}\" is no name that Kafka takes: {}",
-                                  std::string_view(topic_).substr(0, 260), problem));
+      throw InvalidTopic(fmt::format("its topic \"{}\" is no name that Kafka takes: {}",
+                                     std::string_view(topic_).substr(0, 260), problem));
     }
     valid_topic_ = topic_;
   }

@@ -78,10 +78,7 @@ class Router {
   std::vector<std::string> header_values_;
 };
 
-// The topics that templates name outright; the others are known only once an event comes by.
-std::vector<std::string> literal_topics(const std::vector<OutboxConfig>& outbox);
-
-// Why Kafka would not take a topic of this name; null where it would.
-const char* topic_name_problem(std::string_view topic);
+// The topics that the configuration names outright; the others are known only once an event comes by.
+std::vector<std::string> literal_topics(const Config& config);
 
 }  // namespace outbox

@@ -65,9 +65,7 @@ ClaimedSlot SlotClaim::claim(ReplicationConnection& connection, const SystemIden
             return judge_checkpoint(text, server, history);
           };
         }
-        watermark_ = {.identity = server.identity,
-                      .progress = {},
-                      .backend_pid = PQbackendPID(connection.sql().get())};
+        watermark_ = {.identity = server.identity, .progress = {}, .backend_pid = PQbackendPID(connection.sql().get())};
         claimed_before_ = true;
         return claimed;
       } catch (const PgError& error) {
@@ -103,12 +101,11 @@ Progress SlotClaim::progress() const {
 bool SlotClaim::checkpoint_decides() const { return !config_.delivery.checkpoint_topic.empty() && !watermark_; }
 
 void SlotClaim::refuse_gap(Lsn delivered, Lsn confirmed) const {
-  throw FatalError(
-      ExitCode::slot_lost,
-      fmt::format("replication slot \"{}\" was advanced from {} to {} by someone else: events committed "
-                  "between the two were not sent, unless another relay sent them. Send them again "
-                  "from the table, then start the relay",
-                  config_.source.slot.name, to_string(delivered), to_string(confirmed)));
+  throw FatalError(ExitCode::slot_lost,
+                   fmt::format("replication slot \"{}\" was advanced from {} to {} by someone else: events committed "
+                               "between the two were not sent, unless another relay sent them. Send them again "
+                               "from the table, then start the relay",
+                               config_.source.slot.name, to_string(delivered), to_string(confirmed)));
 }
 
 // Our own position is believed only of the history that it was measured on: ahead of another one, it would skip
@@ -180,8 +177,9 @@ Resumption SlotClaim::judge_checkpoint(const std::string& text, const ServerPosi
                       flushed, to_string(server.wal_end), to_string(server.slot_confirmed)));
   }
   spdlog::info("the checkpoint says that everything up to {} is delivered{}", flushed,
-               resumption.same_history ? "" : fmt::format("; of it, this timeline has what lies below {}",
-                                                          to_string(resumption.flushed)));
+               resumption.same_history
+                   ? ""
+                   : fmt::format("; of it, this timeline has what lies below {}", to_string(resumption.flushed)));
   return resumption;
 }
 

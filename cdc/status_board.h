@@ -25,6 +25,8 @@ struct Status {
   Lsn flushed_lsn;
   Lsn confirmed_lsn;
   std::uint64_t events_in_flight = 0;
+  std::uint64_t bytes_in_flight = 0;
+  std::uint64_t buffer_limit_bytes = 0;
   std::uint64_t transactions_in_flight = 0;
   std::uint64_t events_delivered = 0;
   double oldest_unacked_seconds = 0;

@@ -3,12 +3,15 @@
 // load.h turns YAML into these; nothing here reads, checks or allocates on behalf of a server.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "config/failure_class.h"
 
 namespace outbox {
 
@@ -23,6 +26,7 @@ struct Property {
   std::string name;
   std::string value;
   Mark mark;
+  std::string secret_file = {};  // Where the value was read from; empty where it stands in the configuration.
 };
 
 // Whether a command may make a thing that is missing. Only a typed `init` makes it under `never`.
@@ -105,8 +109,9 @@ struct OutboxConfig {
 };
 
 struct KafkaConfig {
-  std::vector<std::string> brokers;  // host:port, at least one.
-  std::vector<Property> properties;  // librdkafka's own names; secrets from `NAME_file` are read in.
+  std::vector<std::string> brokers;             // host:port, at least one.
+  std::vector<Property> properties;             // librdkafka's own names; secrets from `NAME_file` are read in.
+  std::uint64_t queue_bytes = 8 * 1024 * 1024;  // What librdkafka holds; no more than memory.budget.
 };
 
 struct StdoutConfig {};
@@ -119,10 +124,21 @@ struct SinkConfig {
 // What a consumer may rely on. exactly_once: Kafka transactions, for read_committed consumers.
 enum class Guarantee { at_least_once, exactly_once };
 
+// What becomes of a record that can never be delivered as it is.
+enum class OnFailure { halt, dead_letter };
+
 struct DeliveryConfig {
   Guarantee guarantee = Guarantee::at_least_once;
   // Where the relay keeps how far it has come beside the slot; empty for none. exactly_once always has one.
   std::string checkpoint_topic;
+  std::array<OnFailure, 6> on_failure{};  // By FailureClass; of all but `other`, which always halts.
+  std::string dead_letter_topic;          // Set where one of them is dead_letter.
+};
+
+struct MemoryConfig {
+  // Bytes of records that are held at once: sent and not yet acknowledged, and the one held back. Zero: derived from
+  // the memory limit of the control group.
+  std::uint64_t budget_bytes = 0;
 };
 
 struct HttpConfig {
@@ -150,6 +166,7 @@ struct Config {
   std::vector<OutboxConfig> outbox;  // At least one.
   SinkConfig sink;
   DeliveryConfig delivery;
+  MemoryConfig memory;
   HttpConfig http;
   LogConfig log;
   ShutdownConfig shutdown;

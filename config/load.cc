@@ -62,6 +62,7 @@ void read_root(const MapReader& root, Config& into) {
   if (!root.find("sink")) root.refuse("\"sink\" is required, with \"kafka\" or \"stdout\" in it");
   if (const auto sink = root.map("sink")) read_sink(*sink, into.sink);
   if (const auto delivery = root.map("delivery")) read_delivery(*delivery, into);
+  if (const auto memory = root.map("memory")) read_memory(*memory, into.memory);
   if (const auto http = root.map("http")) read_http(*http, into.http);
   if (const auto log = root.map("log")) read_log(*log, into.log);
   if (const auto shutdown = root.map("shutdown")) shutdown->duration("grace", into.shutdown.grace);

@@ -57,7 +57,7 @@ std::vector<Property> read_properties(const ValueReader& value, const PropertyRu
       const std::string secret = name.substr(0, name.size() - kFileSuffix.size());
       const bool twice = std::any_of(entries->begin(), entries->end(), [&](const auto& e) { return e.name == secret; });
       if (twice) entry.refuse_key("stands beside \"" + secret + "\"; keep one of the two");
-      if (auto content = read_secret(entry)) properties.push_back({secret, *std::move(content), mark});
+      if (auto content = read_secret(entry)) properties.push_back({secret, *std::move(content), mark, *entry.text()});
     } else if (name.ends_with(kFileSuffix)) {
       entry.refuse_key("is no property of " + std::string(rules.library) +
                        "; only secrets can be read from a file this way");

@@ -5,6 +5,7 @@ namespace outbox {
 
 void read_delivery(const MapReader& delivery, Config& into) {
   auto& target = into.delivery;
+  read_failure_policy(delivery, target);
   const auto guarantee = delivery.find("guarantee");
   delivery.choice("guarantee", target.guarantee,
                   {{"at_least_once", Guarantee::at_least_once}, {"exactly_once", Guarantee::exactly_once}});

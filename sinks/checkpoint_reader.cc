@@ -86,10 +86,10 @@ bool CheckpointReader::settings_seen() {
   if (count != 1) return true;
   const auto code = rd_kafka_ConfigResource_error(resources[0]);
   if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
-    throw CheckpointUnusable(
-        fmt::format("checkpoint topic \"{}\" does not exist. Run outbox-relay init, which makes it; or make it with one "
-                    "partition and cleanup.policy=compact, and run init then",
-                    wanted_.name));
+    throw CheckpointUnusable(fmt::format(
+        "checkpoint topic \"{}\" does not exist. Run outbox-relay init, which makes it; or make it with one "
+        "partition and cleanup.policy=compact, and run init then",
+        wanted_.name));
   }
   if (code != RD_KAFKA_RESP_ERR_NO_ERROR) return true;
   std::size_t entries = 0;
@@ -119,10 +119,10 @@ void CheckpointReader::read_tail(std::int64_t records) {
 void CheckpointReader::take(const rd_kafka_message_t& message) {
   const std::string_view key(static_cast<const char*>(message.key), message.key_len);
   if (key != wanted_.key) {
-    throw CheckpointUnusable(
-        fmt::format("checkpoint topic \"{}\" holds a record of \"{}\", and this relay is \"{}\": each slot needs a topic "
-                    "of its own. Set delivery.checkpoint.topic",
-                    wanted_.name, key, wanted_.key));
+    throw CheckpointUnusable(fmt::format(
+        "checkpoint topic \"{}\" holds a record of \"{}\", and this relay is \"{}\": each slot needs a topic "
+        "of its own. Set delivery.checkpoint.topic",
+        wanted_.name, key, wanted_.key));
   }
   last_.emplace(static_cast<const char*>(message.payload), message.len);
 }
@@ -138,8 +138,8 @@ std::optional<StoredCheckpoint> CheckpointReader::turn() {
       take(*message);
       continue;
     }
-    if (message->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
-        message->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || message->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
+    if (message->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART || message->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+        message->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
       throw CheckpointUnusable(
           fmt::format("checkpoint topic \"{}\" does not exist. Run outbox-relay init, which makes it", wanted_.name));
     }

@@ -42,17 +42,16 @@ bool create_checkpoint_topic(const KafkaConfig& config, const std::string& confi
   const KafkaEvent event(rd_kafka_queue_poll(queue.get(), static_cast<int>(timeout.count())));
   if (!event || rd_kafka_event_error(event.get()) != RD_KAFKA_RESP_ERR_NO_ERROR) unavailable(config);
   std::size_t count = 0;
-  const auto** topics =
-      rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event.get()), &count);
+  const auto** topics = rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event.get()), &count);
   const auto code = count == 1 ? rd_kafka_topic_result_error(topics[0]) : RD_KAFKA_RESP_ERR_UNKNOWN;
   if (code == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) return false;
   if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    throw CheckpointUnusable(
-        fmt::format("checkpoint topic \"{0}\" cannot be made: {1}. Make it: kafka-topics.sh --bootstrap-server … --create "
-                    "--topic {0} --partitions 1 --config cleanup.policy=compact, and run init again",
-                    topic.name, rd_kafka_topic_result_error_string(topics[0]) != nullptr
-                                    ? rd_kafka_topic_result_error_string(topics[0])
-                                    : rd_kafka_err2str(code)));
+    throw CheckpointUnusable(fmt::format(
+        "checkpoint topic \"{0}\" cannot be made: {1}. Make it: kafka-topics.sh --bootstrap-server … --create "
+        "--topic {0} --partitions 1 --config cleanup.policy=compact, and run init again",
+        topic.name,
+        rd_kafka_topic_result_error_string(topics[0]) != nullptr ? rd_kafka_topic_result_error_string(topics[0])
+                                                                 : rd_kafka_err2str(code)));
   }
   return true;
 }
@@ -74,10 +73,11 @@ std::optional<StoredCheckpoint> read_checkpoint(const KafkaConfig& config, const
 void write_checkpoint(const KafkaConfig& config, const std::string& config_file, const CheckpointTopic& topic,
                       const std::string& text, milliseconds timeout) {
   KafkaSink sink(config, config_file, say_nothing);
-  sink.send({.topic = topic.name, .key = topic.key, .value = text, .headers = {}, .partition = 0, .timestamp_ms = 0},
-            Ticket{0});
-  const auto deadline = in(timeout);
+  const Record record{
+      .topic = topic.name, .key = topic.key, .value = text, .headers = {}, .partition = 0, .timestamp_ms = 0};
   DeliveryReports reports;
+  if (sink.send(record, Ticket{0}) == Sink::SendResult::refused) reports.failed.push_back(sink.refusal());
+  const auto deadline = in(timeout);
   while (std::chrono::steady_clock::now() < deadline) {
     sink.collect(reports);
     if (!reports.failed.empty()) {

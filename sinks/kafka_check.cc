@@ -7,7 +7,7 @@
 #include <map>
 
 #include "sinks/kafka_conf.h"
-#include "sinks/kafka_sink.h"
+#include "sinks/kafka_errors.h"
 
 namespace outbox {
 

@@ -14,9 +14,10 @@ namespace outbox {
 class KafkaCheckpoint final : public Sink {
  public:
   KafkaCheckpoint(const KafkaConfig& config, const std::string& config_file, CheckpointTopic topic,
-                  CheckpointSource checkpoint, KafkaLog log);
+                  CheckpointSource checkpoint, KafkaLog log, std::shared_ptr<KafkaMemory> memory = nullptr);
 
   SendResult send(const Record& record, Ticket ticket) override;
+  DeliveryFailure refusal() const override { return sink_.refusal(); }
   void collect(DeliveryReports& reports) override;
   int event_fd() const override { return sink_.event_fd(); }
   void expect_topics(const std::vector<std::string>& topics) override { sink_.expect_topics(topics); }
@@ -25,6 +26,9 @@ class KafkaCheckpoint final : public Sink {
   std::chrono::milliseconds collect_within() const override;
 
  private:
+  void take_own(DeliveryReports& reports) const;
+  [[noreturn]] void throw_unusable(const DeliveryFailure& failure) const;
+
   CheckpointTopic topic_;
   CheckpointSource checkpoint_;
   KafkaSink sink_;

@@ -28,6 +28,8 @@ constexpr std::array guarantee{
     Setting{"message.timeout.ms", "0"},
     // What Java producers use; librdkafka's own default puts keys elsewhere.
     Setting{"partitioner", "murmur2_random"},
+    // A batch that fails for good would otherwise be overtaken by the next ones while it is decided what becomes of it.
+    Setting{"enable.gapless.guarantee", "true"},
     Setting{"log.queue", "true"},
 };
 
@@ -36,9 +38,8 @@ constexpr std::array defaults{
     Setting{"client.id", "outbox-relay"},
     // The loop hands over in bursts when there is something to batch; a lone record need not wait.
     Setting{"linger.ms", "0"},
-    // Together with the payloads these bound the memory; librdkafka's own bound is a gigabyte.
+    // Together with queue.buffering.max.kbytes this bounds the memory; librdkafka's own bound is a gigabyte.
     Setting{"queue.buffering.max.messages", "10000"},
-    Setting{"queue.buffering.max.kbytes", "8192"},
     Setting{"batch.size", "262144"},
     // On before librdkafka 2.10, where it adds up to 40 ms to a lone record.
     Setting{"socket.nagle.disable", "true"},
@@ -106,6 +107,8 @@ KafkaConf make_kafka_conf(const KafkaConfig& config, std::vector<ConfigProblem>&
   for (const auto& setting : defaults) {
     if (!set(conf.get(), setting, error)) problems.push_back({{}, error});
   }
+  const auto queue_kbytes = std::to_string(std::max<std::uint64_t>(1, config.queue_bytes / 1024));
+  set(conf.get(), {"queue.buffering.max.kbytes", queue_kbytes.c_str()}, error);
   set(conf.get(), no_metrics_push, error);
   for (const auto& property : config.properties) {
     if (!set(conf.get(), {property.name.c_str(), property.value.c_str()}, error)) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <system_error>
+#include <utility>
 
 #include "config/load.h"
 #include "sinks/kafka_conf.h"
@@ -23,11 +24,6 @@ std::string reason_for(rd_kafka_resp_err_t code) {
   return fmt::format("{} ({})", rd_kafka_err2str(code), rd_kafka_err2name(code));
 }
 
-bool was_purged(rd_kafka_resp_err_t code) {
-  return code == RD_KAFKA_RESP_ERR__PURGE_QUEUE || code == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT ||
-         code == RD_KAFKA_RESP_ERR__STATE || code == RD_KAFKA_RESP_ERR_INVALID_TXN_STATE || is_fencing(code);
-}
-
 KafkaHeaders make_headers(const std::vector<Header>& headers) {
   KafkaHeaders handle(rd_kafka_headers_new(headers.size()));
   for (const auto& header : headers) {
@@ -35,6 +31,18 @@ KafkaHeaders make_headers(const std::vector<Header>& headers) {
                         static_cast<ssize_t>(header.value.size()));
   }
   return handle;
+}
+
+// What it says of enable.gapless.guarantee: that it is experimental, and that it has done what it is for.
+bool is_of_our_making(std::string_view log_text) {
+  return log_text.find("gapless") != std::string_view::npos || log_text.find("Gap-less") != std::string_view::npos;
+}
+
+// When a topic is deleted librdkafka says of its records that there is no such partition, as of one that never was.
+rd_kafka_resp_err_t code_of(const rd_kafka_message_t* message) {
+  const bool gone = message->err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION && message->rkt != nullptr &&
+                    PartitionCounts::had(message->rkt, message->partition);
+  return gone ? RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC : message->err;
 }
 
 // librdkafka takes a null pointer for a NULL key or value; empty text needs an address.
@@ -47,44 +55,13 @@ struct Bytes {
 
 }  // namespace
 
-std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic) {
-  switch (code) {
-    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-      return fmt::format("Create it: kafka-topics.sh --bootstrap-server … --create --topic {} --partitions …", topic);
-    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-      return fmt::format("Topic {} has no such partition: mend route.partition, or add partitions", topic);
-    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-      return fmt::format(
-          "Grant it: kafka-acls.sh --bootstrap-server … --add --allow-principal User:… --operation Write "
-          "--operation Describe --topic {}",
-          topic);
-    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
-      return "Grant IdempotentWrite on the cluster to the relay's principal (brokers before 3.0 need it)";
-    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
-      return fmt::format(
-          "Raise max.message.bytes of topic {} and sink.kafka.properties.message.max.bytes above its size, and "
-          "keep sink.kafka.properties.batch.size at or below the topic's limit",
-          topic);
-    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
-      return fmt::format("A compacted topic wants a key: check cleanup.policy of {} and route.key", topic);
-    default:
-      return "See the broker's log";
-  }
-}
-
-bool is_fencing(rd_kafka_resp_err_t code) {
-  return code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
-         code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
-}
-
 KafkaSink::KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log,
-                     const KafkaSettings& extra)
-    : log_(std::move(log)) {
+                     std::shared_ptr<KafkaMemory> memory, const KafkaSettings& extra)
+    : log_(std::move(log)), secrets_(config) {
   std::vector<ConfigProblem> problems;
-  auto conf = make_kafka_conf(config, problems, extra);
+  auto conf = make_kafka_conf(with_current_secrets(config), problems, extra);
   if (!conf) throw ConfigError(config_file, std::move(problems));
+  batch_.emplace(std::move(memory), conf.get());
   rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
 
   std::array<char, 512> error{};
@@ -113,8 +90,9 @@ KafkaSink::~KafkaSink() {
 rd_kafka_topic_t* KafkaSink::topic(std::string_view name) {
   if (const auto known = topics_.find(name); known != topics_.end()) return known->second.get();
   std::string text(name);
-  KafkaTopic handle(rd_kafka_topic_new(producer_.get(), text.c_str(), nullptr));
+  KafkaTopic handle(rd_kafka_topic_new(producer_.get(), text.c_str(), partition_counts_.watch(producer_.get(), text)));
   if (!handle) return nullptr;
+  limits_.want(text);
   return topics_.emplace(std::move(text), std::move(handle)).first->second.get();
 }
 
@@ -140,13 +118,17 @@ Sink::SendResult KafkaSink::send(const Record& record, Ticket ticket) {
     }
   }
   if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) return SendResult::full;
-  refused_at_once_.push_back({.ticket = ticket,
-                              .topic = std::string(record.topic),
-                              .reason = reason_for(code),
-                              .remedy = remedy_for(code, record.topic),
-                              .purged = was_purged(code)});
-  wake();
-  return SendResult::accepted;
+  if (failed_for_another(code)) {
+    throw_if_fatal();
+    stop_sending();
+    return SendResult::full;  // The report of the record that failed is on its way.
+  }
+  refusal_ = {.ticket = ticket,
+              .topic = std::string(record.topic),
+              .reason = reason_for(code),
+              .remedy = remedy_for(code, record.topic),
+              .failure_class = failure_class_of(code)};
+  return SendResult::refused;
 }
 
 void KafkaSink::wake() const {
@@ -154,10 +136,11 @@ void KafkaSink::wake() const {
   (void)!write(event_fd_, &one, sizeof one);
 }
 
-void KafkaSink::throw_if_fatal() const {
+void KafkaSink::throw_if_fatal() {
   std::array<char, 512> text{};
   const auto code = rd_kafka_fatal_error(producer_.get(), text.data(), text.size());
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+  if (code == RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE) return stop_sending();  // A record's failure, reported as such.
   const auto problem = fmt::format("Kafka producer: {}: {}", reason_for(code), text.data());
   if (is_fencing(code)) throw SinkFenced(problem);
   throw SinkBroken(problem);
@@ -167,16 +150,71 @@ void KafkaSink::take_report(const rd_kafka_message_t* message, DeliveryReports& 
   const auto ticket = from_opaque(message->_private);
   if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
     reports.delivered.push_back(ticket);
+    ++delivered_;
+    secrets_.worked();
     return;
   }
   throw_if_fatal();  // The producer's end, not a fault of this record.
+  const auto code = code_of(message);
+  if (code == RD_KAFKA_RESP_ERR__BAD_MSG) {
+    throw SinkBroken(fmt::format("Kafka producer: an answer of the broker makes no sense: {}", reason_for(code)));
+  }
+  stop_sending();
+  if (failed_for_another(code)) {
+    reports.given_up.push_back(ticket);
+    return;
+  }
+  somebody_failed_ = true;
+  if (fails_whole_batch(code) && !batch_->travelled_alone(message)) {
+    if (!outdated_) batch_->refused(code);
+    outdate(fmt::format("a batch for topic \"{}\" was refused whole: {}. Smaller ones are sent",
+                        rd_kafka_topic_name(message->rkt), reason_for(code)),
+            "batch_size");
+    reports.given_up.push_back(ticket);
+    return;
+  }
   const std::string name = message->rkt != nullptr ? rd_kafka_topic_name(message->rkt) : "";
-  reports.failed.push_back(
-      {.ticket = ticket,
-       .topic = name,
-       .reason = reason_for(message->err),
-       .remedy = remedy_for(message->err, name),
-       .purged = was_purged(message->err)});
+  reports.failed.push_back({.ticket = ticket,
+                            .topic = name,
+                            .reason = reason_for(code),
+                            .remedy = remedy_for(code, name),
+                            .failure_class = failure_class_of(code)});
+}
+
+// What librdkafka takes back from a broker after a failure would go out again, without the record before it: it is
+// purged at every turn.
+void KafkaSink::stop_sending() {
+  if (!std::exchange(stopped_sending_, true)) stopped_at_ = std::chrono::steady_clock::now();
+  rd_kafka_purge(producer_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+void KafkaSink::outdate(const std::string& text, const char* reason) {
+  if (!outdated_) outdated_.emplace(fmt::format("Kafka producer: {}", text), reason);
+}
+
+void KafkaSink::throw_if_outdated() {
+  if (secrets_.changed_since_failure()) {
+    outdate("authentication failed, and the files that hold its secrets have changed", "credentials");
+  }
+  if (batch_->found_nothing(delivered_))
+    outdate("no record is rejected any more: batches are sent again", "batch_size");
+  if (!outdated_) return;
+  const auto outdated = std::exchange(outdated_, std::nullopt);
+  throw SinkOutdated(*outdated);
+}
+
+// Cannot happen as far as librdkafka says; what was given up would wait for ever if it did.
+void KafkaSink::throw_if_nobody_failed() const {
+  constexpr std::chrono::seconds patience{5};
+  if (!stopped_sending_ || somebody_failed_ || std::chrono::steady_clock::now() < stopped_at_ + patience) return;
+  throw SinkBroken("Kafka producer: stopped for a record whose failure was never reported");
+}
+
+void KafkaSink::take_error(rd_kafka_event_t* event) {
+  const auto code = rd_kafka_event_error(event);
+  if (code == RD_KAFKA_RESP_ERR__FATAL) return throw_if_fatal();
+  if (is_authentication_failure(code)) secrets_.failed();
+  log_(4, fmt::format("Kafka: {}: {}", rd_kafka_err2name(code), rd_kafka_event_error_string(event)));
 }
 
 void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
@@ -185,15 +223,21 @@ void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
       while (const auto* message = rd_kafka_event_message_next(event)) take_report(message, reports);
       return;
     case RD_KAFKA_EVENT_ERROR:
-      if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__FATAL) throw_if_fatal();
-      log_(4, fmt::format("Kafka: {}: {}", rd_kafka_err2name(rd_kafka_event_error(event)),
-                          rd_kafka_event_error_string(event)));
+      take_error(event);
       return;
+    case RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT: {
+      const auto limit = limits_.take(event);
+      if (limit && batch_->limited_to(*limit)) {
+        outdate(fmt::format("a topic takes no more than {} bytes at once, less than batch.size", *limit), "batch_size");
+      }
+      return;
+    }
     case RD_KAFKA_EVENT_LOG: {
       const char* facility = nullptr;
       const char* text = nullptr;
       int level = 0;
-      if (rd_kafka_event_log(event, &facility, &text, &level) == 0) {
+      const bool has_text = rd_kafka_event_log(event, &facility, &text, &level) == 0;
+      if (has_text && !is_of_our_making(text)) {
         log_(level, fmt::format("librdkafka {}: {}", facility, text));
       }
       return;
@@ -206,12 +250,14 @@ void KafkaSink::take_event(rd_kafka_event_t* event, DeliveryReports& reports) {
 void KafkaSink::collect(DeliveryReports& reports) {
   std::uint64_t wakeups = 0;
   (void)!read(event_fd_, &wakeups, sizeof wakeups);
-  if (!refused_at_once_.empty()) throw_if_fatal();
-  for (auto& failure : refused_at_once_) reports.failed.push_back(std::move(failure));
-  refused_at_once_.clear();
+  if (stopped_sending_) stop_sending();
+  limits_.ask(producer_.get(), queue_.get());
   while (const KafkaEvent event{rd_kafka_queue_poll(queue_.get(), 0)}) {
     take_event(event.get(), reports);
   }
+  for (const auto& change : partition_counts_.changes()) log_(4, "Kafka: " + change);
+  throw_if_outdated();
+  throw_if_nobody_failed();
 }
 
 }  // namespace outbox

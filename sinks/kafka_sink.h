@@ -1,17 +1,25 @@
 // Records to Apache Kafka through librdkafka's idempotent producer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "config/config.h"
+#include "sinks/batch_bound.h"
 #include "sinks/kafka_conf.h"
+#include "sinks/kafka_errors.h"
 #include "sinks/kafka_handles.h"
+#include "sinks/partition_counts.h"
+#include "sinks/secrets_watch.h"
 #include "sinks/sink.h"
+#include "sinks/topic_limits.h"
 
 namespace outbox {
 
@@ -23,12 +31,15 @@ using KafkaLog = std::function<void(int level, const std::string& text)>;
 // records may or may not have been written.
 class KafkaSink final : public Sink {
  public:
-  // Does not wait for a broker. `extra` are properties on top of those of the file. Throws ConfigError for properties
-  // that librdkafka refuses.
-  KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log, const KafkaSettings& extra = {});
+  // Does not wait for a broker. Secrets are read from their files as they are now. `memory` is what the sinks of one
+  // process learn; `extra` are properties on top of those of the file. Throws ConfigError for properties that
+  // librdkafka refuses.
+  KafkaSink(const KafkaConfig& config, const std::string& config_file, KafkaLog log,
+            std::shared_ptr<KafkaMemory> memory = nullptr, const KafkaSettings& extra = {});
   ~KafkaSink() override;
 
   SendResult send(const Record& record, Ticket ticket) override;
+  DeliveryFailure refusal() const override { return refusal_; }
   void collect(DeliveryReports& reports) override;
   int event_fd() const override { return event_fd_; }
   void expect_topics(const std::vector<std::string>& topics) override;
@@ -41,7 +52,12 @@ class KafkaSink final : public Sink {
  private:
   rd_kafka_topic_t* topic(std::string_view name);
   void take_event(rd_kafka_event_t* event, DeliveryReports& reports);
-  void throw_if_fatal() const;
+  void take_error(rd_kafka_event_t* event);
+  void throw_if_fatal();
+  void stop_sending();
+  void outdate(const std::string& text, const char* reason);
+  void throw_if_outdated();
+  void throw_if_nobody_failed() const;
   void take_report(const rd_kafka_message_t* message, DeliveryReports& reports);
 
   struct TextHash {
@@ -50,18 +66,21 @@ class KafkaSink final : public Sink {
   };
 
   KafkaLog log_;
+  SecretsWatch secrets_;
+  std::optional<BatchBound> batch_;
+  TopicLimits limits_;
   int event_fd_ = -1;
+  PartitionCounts partition_counts_;  // Before the producer, whose threads call it.
   // Destroyed in reverse: topics and queue before the producer that they belong to.
   KafkaProducer producer_;
   KafkaQueue queue_;
   std::unordered_map<std::string, KafkaTopic, TextHash, std::equal_to<>> topics_;
-  std::vector<DeliveryFailure> refused_at_once_;  // By send(); reported by the next collect().
+  DeliveryFailure refusal_;       // Of the record that send() refused last.
+  bool stopped_sending_ = false;  // A record failed: none behind it may leave.
+  bool somebody_failed_ = false;  // And which one is known.
+  std::chrono::steady_clock::time_point stopped_at_;
+  std::optional<SinkOutdated> outdated_;  // Thrown once, by the next collect().
+  std::uint64_t delivered_ = 0;
 };
-
-// Whether this error says that another producer has taken over, or that the broker has timed a transaction out.
-bool is_fencing(rd_kafka_resp_err_t code);
-
-// What a person can do about a record that was refused with this code.
-std::string remedy_for(rd_kafka_resp_err_t code, std::string_view topic);
 
 }  // namespace outbox

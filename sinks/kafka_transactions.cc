@@ -24,19 +24,20 @@ constexpr Ticket checkpoint_ticket{~std::uint64_t{0}};
 
 std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
 
-std::size_t size_of(const Record& record) {
-  return record.key.value_or("").size() + record.value.value_or("").size();
-}
+std::size_t size_of(const Record& record) { return record.key.value_or("").size() + record.value.value_or("").size(); }
 
 }  // namespace
 
 KafkaTransactions::KafkaTransactions(const KafkaConfig& config, const std::string& config_file,
-                                     TransactionIdentity identity, CheckpointSource checkpoint, KafkaLog log)
+                                     TransactionIdentity identity, CheckpointSource checkpoint, KafkaLog log,
+                                     std::shared_ptr<KafkaMemory> memory)
     : config_(config),
       config_file_(config_file),
       identity_(std::move(identity)),
       checkpoint_(std::move(checkpoint)),
-      sink_(config, config_file, std::move(log), {{"transactional.id", identity_.transactional_id}}) {
+      // A failed batch aborts its transaction, which needs the producer to live on.
+      sink_(config, config_file, std::move(log), std::move(memory),
+            {{"transactional.id", identity_.transactional_id}, {"enable.gapless.guarantee", "false"}}) {
   start([](rd_kafka_t* producer) { return rd_kafka_init_transactions(producer, fencing_turn_ms); });
 }
 
@@ -61,8 +62,8 @@ KafkaTransactions::~KafkaTransactions() {
 // Fatal and abortable errors alike end this producer: the next one finds in the checkpoint what was committed.
 void KafkaTransactions::throw_for(const rd_kafka_error_t* error, const char* doing) const {
   const auto code = rd_kafka_error_code(error);
-  const auto text = fmt::format("Kafka producer: {}: {} ({})", doing, rd_kafka_error_string(error),
-                                rd_kafka_err2name(code));
+  const auto text =
+      fmt::format("Kafka producer: {}: {} ({})", doing, rd_kafka_error_string(error), rd_kafka_err2name(code));
   if (is_fencing(code)) throw SinkFenced(text);
   if (code == RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED) {
     throw CheckpointUnusable(fmt::format(
@@ -104,6 +105,7 @@ bool KafkaTransactions::due() const {
 }
 
 Sink::SendResult KafkaTransactions::send(const Record& record, Ticket ticket) {
+  if (failed_) return SendResult::full;
   if (phase_ == Phase::ready) begin();
   if (phase_ != Phase::open) return SendResult::full;
   if (records_ >= most_records || bytes_ >= most_bytes) {
@@ -120,6 +122,7 @@ Sink::SendResult KafkaTransactions::send(const Record& record, Ticket ticket) {
 }
 
 bool KafkaTransactions::write_checkpoint() {
+  if (failed_) return false;
   if (phase_ == Phase::ready) begin();
   if (phase_ != Phase::open) return false;
   close();
@@ -135,7 +138,9 @@ void KafkaTransactions::close() {
                       .headers = {},
                       .partition = 0,
                       .timestamp_ms = 0};
-  if (sink_.send(record, checkpoint_ticket) == SendResult::full) return;
+  const auto result = sink_.send(record, checkpoint_ticket);
+  if (result == SendResult::full) return;
+  if (result == SendResult::refused) throw_unusable(sink_.refusal());
   ++unreported_;
   phase_ = Phase::closing;
 }
@@ -148,14 +153,24 @@ void KafkaTransactions::take_reports(DeliveryReports& reports) {
     --unreported_;
   }
   for (auto& failure : arrived.failed) {
-    if (failure.ticket == checkpoint_ticket) {
-      throw CheckpointUnusable(fmt::format("checkpoint topic \"{}\" takes no record: {}. {}", identity_.checkpoint.name,
-                                           failure.reason, failure.remedy));
-    }
-    // One that is purged because of another's fault is not to blame.
-    if (failure.purged) throw SinkBroken(fmt::format("Kafka producer: the transaction is aborted: {}", failure.reason));
+    if (failure.ticket == checkpoint_ticket) throw_unusable(failure);
+    failed_ = true;
     reports.failed.push_back(std::move(failure));
   }
+  if (!failed_) {
+    if (arrived.given_up.empty()) return;
+    throw SinkBroken("Kafka producer: the transaction is aborted, for no fault of a record");
+  }
+  // Neither what has been written of it nor what has not will ever be committed.
+  std::erase(arrived.given_up, checkpoint_ticket);
+  reports.given_up.insert(reports.given_up.end(), arrived.given_up.begin(), arrived.given_up.end());
+  reports.given_up.insert(reports.given_up.end(), written_.begin(), written_.end());
+  written_.clear();
+}
+
+void KafkaTransactions::throw_unusable(const DeliveryFailure& failure) const {
+  throw CheckpointUnusable(fmt::format("checkpoint topic \"{}\" takes no record: {}. {}", identity_.checkpoint.name,
+                                       failure.reason, failure.remedy));
 }
 
 void KafkaTransactions::take_commit(DeliveryReports& reports) {
@@ -187,7 +202,7 @@ void KafkaTransactions::fence() {
 
 void KafkaTransactions::collect(DeliveryReports& reports) {
   take_reports(reports);
-  if (!reports.failed.empty()) return;  // The caller gives up this sink, and with it the transaction.
+  if (failed_) return;  // The caller gives up this sink, and with it the transaction.
   if (phase_ == Phase::fencing) fence();
   if (phase_ == Phase::reading) {
     reports.stored_checkpoint = reader_->turn();

@@ -27,10 +27,11 @@ struct TransactionIdentity {
 class KafkaTransactions final : public Sink {
  public:
   KafkaTransactions(const KafkaConfig& config, const std::string& config_file, TransactionIdentity identity,
-                    CheckpointSource checkpoint, KafkaLog log);
+                    CheckpointSource checkpoint, KafkaLog log, std::shared_ptr<KafkaMemory> memory = nullptr);
   ~KafkaTransactions() override;
 
   SendResult send(const Record& record, Ticket ticket) override;
+  DeliveryFailure refusal() const override { return sink_.refusal(); }
   // Throws SinkFenced where another producer has taken over, or the broker has timed the transaction out.
   void collect(DeliveryReports& reports) override;
   int event_fd() const override { return sink_.event_fd(); }
@@ -55,6 +56,7 @@ class KafkaTransactions final : public Sink {
   void begin();
   void close();
   void take_reports(DeliveryReports& reports);
+  [[noreturn]] void throw_unusable(const DeliveryFailure& failure) const;
   void fence();
   void take_commit(DeliveryReports& reports);
   bool due() const;
@@ -67,8 +69,9 @@ class KafkaTransactions final : public Sink {
   KafkaSink sink_;
   std::unique_ptr<CheckpointReader> reader_;
   Phase phase_ = Phase::fencing;
+  bool failed_ = false;  // A record was refused for good: the open transaction is not committed any more.
   std::chrono::steady_clock::time_point opened_;
-  std::size_t records_ = 0;  // Of the open transaction.
+  std::size_t records_ = 0;     // Of the open transaction.
   std::size_t unreported_ = 0;  // Of them and the checkpoint.
   std::size_t bytes_ = 0;
   // The call that librdkafka would block for. On a thread of its own and with one long timeout: asked again and again

@@ -11,10 +11,10 @@
 
 namespace outbox {
 
-// `identity` and `checkpoint` are used where the configuration asks for a checkpoint. Throws ConfigError for properties
-// that the sink's library refuses.
+// `identity` and `checkpoint` are used where the configuration asks for a checkpoint; `memory` is kept from one sink of
+// a process to the next. Throws ConfigError for properties that the sink's library refuses.
 std::unique_ptr<Sink> make_sink(const Config& config, TransactionIdentity identity, CheckpointSource checkpoint,
-                                KafkaLog log);
+                                KafkaLog log, std::shared_ptr<KafkaMemory> memory);
 
 // The same refusals without a sink.
 void check_sink(const Config& config, std::vector<ConfigProblem>& problems);

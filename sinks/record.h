@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "config/failure_class.h"
+
 namespace outbox {
 
 // Names one record between send() and its delivery report: a running number, never reused in a process.
@@ -31,11 +33,11 @@ struct Record {
 
 // Why a record can never be delivered as it is.
 struct DeliveryFailure {
-  Ticket ticket;
+  Ticket ticket{};
   std::string topic;
   std::string reason;  // The sink's error code by name, and its text.
   std::string remedy;  // What a person can do about it.
-  bool purged = false;  // Not a fault of this record: it was given up because of another's.
+  FailureClass failure_class = FailureClass::other;
 };
 
 // What a sink's checkpoint held when the sink began.
@@ -47,12 +49,14 @@ struct StoredCheckpoint {
 struct DeliveryReports {
   std::vector<Ticket> delivered;
   std::vector<DeliveryFailure> failed;
+  std::vector<Ticket> given_up;  // Not sent any more, because a record before them failed: neither of the two.
   std::optional<StoredCheckpoint> stored_checkpoint;  // Once, before anything is accepted.
   bool checkpoint_written = false;                    // The one that was asked for last.
 
   void clear() {
     delivered.clear();
     failed.clear();
+    given_up.clear();
     stored_checkpoint.reset();
     checkpoint_written = false;
   }

@@ -94,6 +94,12 @@ def test_other_methods_than_get_and_head_are_refused(relay, method):
     assert raw(relay, b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").split()[1] == b"200"
 
 
+def test_a_request_to_switch_protocols_is_answered_as_any_other(relay):
+    upgrade = b"Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    assert raw(relay, b"GET /livez HTTP/1.1\r\n" + upgrade) == b"HTTP/1.1 200 OK"
+    assert raw(relay, b"GET /nowhere HTTP/1.1\r\n" + upgrade).split()[1] == b"404"
+
+
 @pytest.mark.parametrize("request_bytes", [
     b"\x00" * 1000 + b"\r\n\r\n", b"GET /metrics\r\n\r\n", b"GET " + b"/x" * 20_000 + b" HTTP/1.1\r\n\r\n",
     b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 5000 + b"\r\n", b"GET http://[::1 HTTP/1.1\r\n\r\n", b"\r\n\r\n",

@@ -103,20 +103,22 @@ TEST_F(MockKafkaTest, AnOutageIsBackPressureAndLosesNothing) {
   EXPECT_THAT(reports.delivered, SizeIs(sent));
 }
 
-TEST_F(MockKafkaTest, ARecordThatIsTooLargeAtOnceIsReportedAsFailed) {
+TEST_F(MockKafkaTest, ARecordThatIsTooLargeForTheProducerIsRefusedAtOnceAndTheOthersGo) {
   const auto sink = make_sink({{"message.max.bytes", "1000"}});
   DeliveryReports reports;
   const std::string large(5000, 'x');
-  EXPECT_EQ(sink->send(record_of("k", large), Ticket{7}), Sink::SendResult::accepted);
-  pollfd one{.fd = sink->event_fd(), .events = POLLIN, .revents = 0};
-  EXPECT_EQ(poll(&one, 1, 0), 1) << "nobody would collect the report";
-  sink->collect(reports);
-  ASSERT_THAT(reports.failed, SizeIs(1));
-  EXPECT_EQ(reports.failed[0].ticket, Ticket{7});
-  EXPECT_EQ(reports.failed[0].topic, "t");
-  EXPECT_THAT(reports.failed[0].reason, HasSubstr("MSG_SIZE_TOO_LARGE"));
-  EXPECT_THAT(reports.failed[0].remedy, HasSubstr("max.message.bytes of topic t"));
-  EXPECT_THAT(reports.delivered, IsEmpty());
+  EXPECT_EQ(sink->send(record_of("k", "before"), Ticket{6}), Sink::SendResult::accepted);
+  EXPECT_EQ(sink->send(record_of("k", large), Ticket{7}), Sink::SendResult::refused);
+  const auto refusal = sink->refusal();
+  EXPECT_EQ(refusal.ticket, Ticket{7});
+  EXPECT_EQ(refusal.topic, "t");
+  EXPECT_EQ(refusal.failure_class, FailureClass::too_large);
+  EXPECT_THAT(refusal.reason, HasSubstr("MSG_SIZE_TOO_LARGE"));
+  EXPECT_THAT(refusal.remedy, HasSubstr("max.message.bytes of topic t"));
+  EXPECT_EQ(sink->send(record_of("k", "after"), Ticket{8}), Sink::SendResult::accepted);
+  collect(*sink, reports, 2);
+  EXPECT_THAT(reports.failed, IsEmpty());
+  EXPECT_THAT(reports.delivered, SizeIs(2));
 }
 
 TEST_F(MockKafkaTest, ATopicThatIsNotThereFailsAndSaysHowToCreateIt) {

@@ -34,10 +34,12 @@ class MockKafkaTest : public testing::Test {
 
   std::string bootstrap() const { return rd_kafka_mock_cluster_bootstraps(cluster_); }
 
-  std::unique_ptr<KafkaSink> make_sink(const std::vector<std::pair<std::string, std::string>>& properties = {}) {
-    KafkaConfig config{.brokers = {bootstrap()}, .properties = {{"retry.backoff.ms", "1", {}}}};
-    for (const auto& [name, value] : properties) config.properties.push_back({name, value, {}});
-    return std::make_unique<KafkaSink>(config, "f.yaml", [this](int, const std::string& text) { log += text + "\n"; });
+  std::unique_ptr<KafkaSink> make_sink(const std::vector<std::pair<std::string, std::string>>& properties = {},
+                                       std::shared_ptr<KafkaMemory> memory = nullptr) {
+    KafkaConfig config{.brokers = {bootstrap()}, .properties = {{"retry.backoff.ms", "1", {}, {}}}};
+    for (const auto& [name, value] : properties) config.properties.push_back({name, value, {}, {}});
+    const auto keep = [this](int, const std::string& text) { log += text + "\n"; };
+    return std::make_unique<KafkaSink>(config, "f.yaml", keep, std::move(memory));
   }
 
   void fail_next_produce(rd_kafka_resp_err_t code) {

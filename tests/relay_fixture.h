@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -34,12 +36,15 @@ class RelayTest : public testing::Test {
   static constexpr pgoutput::Oid oid = 16384;
   static inline const std::vector<std::string> columns{"id", "aggregate_type", "aggregate_id", "event_type", "payload"};
 
-  explicit RelayTest(const std::string& config = plain_route) : outbox(outbox_of(config)) { start("0/100"); }
+  explicit RelayTest(const std::string& config = plain_route, const DeliveryConfig& delivery = {},
+                     std::uint64_t budget_bytes = std::numeric_limits<std::uint64_t>::max())
+      : outbox(outbox_of(config)), relay(outbox, max_in_flight, delivery, budget_bytes) {
+    start("0/100");
+  }
 
   // A new stream; the server describes the table before its first row, as it does.
   void start(const std::string& position, bool same_history = false) {
-    relay.start_stream(
-        sink, {.position = lsn(position), .same_history = same_history, .catalog = {}}, now);
+    relay.start_stream(sink, {.position = lsn(position), .same_history = same_history, .catalog = {}}, now);
     last_end = lsn(position);
     described = false;
   }
@@ -95,7 +100,7 @@ class RelayTest : public testing::Test {
 
   std::vector<OutboxConfig> outbox;
   ScriptedSink sink;
-  Relay relay{outbox, max_in_flight};
+  Relay relay;
   Now now{.steady = TimePoint(std::chrono::hours(1)), .wall = wire::noon};
   Lsn last_end;
   Lsn commit_lsn;

@@ -26,7 +26,8 @@ ServerPosition server(const HistoryIdentity& identity, const char* confirmed,
 }
 
 TEST(Resume, WhatTheSlotForgotIsPassedOverUpToTheLastTransactionDelivered) {
-  const auto found = judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, server(first_timeline, "0/100"));
+  const auto found =
+      judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, server(first_timeline, "0/100"));
   EXPECT_EQ(found.verdict, Verdict::believed);
   EXPECT_TRUE(found.same_history);
   ASSERT_TRUE(found.resume && found.resume->anchor);
@@ -35,31 +36,36 @@ TEST(Resume, WhatTheSlotForgotIsPassedOverUpToTheLastTransactionDelivered) {
 }
 
 TEST(Resume, APartOfATransactionIsPassedOverToo) {
-  const auto found = judge({.flushed = lsn("0/300"), .last = part("0/4F0", 5)}, first_timeline, server(first_timeline, "0/300"));
+  const auto found =
+      judge({.flushed = lsn("0/300"), .last = part("0/4F0", 5)}, first_timeline, server(first_timeline, "0/300"));
   ASSERT_TRUE(found.resume && found.resume->anchor);
   EXPECT_EQ(found.resume->anchor->records, 5);
 }
 
 TEST(Resume, ASlotThatRemembersAllSaysAll) {
-  const auto found = judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, server(first_timeline, "0/300"));
+  const auto found =
+      judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, server(first_timeline, "0/300"));
   EXPECT_EQ(found.verdict, Verdict::believed);
   EXPECT_FALSE(found.resume);
 }
 
 TEST(Resume, ASlotBeyondWhatWasDeliveredIsAGap) {
-  const auto found = judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, server(first_timeline, "0/301"));
+  const auto found =
+      judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, server(first_timeline, "0/301"));
   EXPECT_EQ(found.verdict, Verdict::gap);
 }
 
 TEST(Resume, AServerThatIsBehindWasRestored) {
   auto restored = server(first_timeline, "0/100");
   restored.wal_end = lsn("0/2FF");
-  EXPECT_EQ(judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, restored).verdict, Verdict::server_back);
+  EXPECT_EQ(judge({.flushed = lsn("0/300"), .last = part("0/2F0")}, first_timeline, restored).verdict,
+            Verdict::server_back);
 }
 
 TEST(Resume, AnotherSystemIsNotBelieved) {
   const HistoryIdentity other{.system_identifier = "7001", .timeline = "1"};
-  EXPECT_EQ(judge({.flushed = lsn("0/300"), .last = {}}, other, server(first_timeline, "0/100")).verdict, Verdict::other);
+  EXPECT_EQ(judge({.flushed = lsn("0/300"), .last = {}}, other, server(first_timeline, "0/100")).verdict,
+            Verdict::other);
 }
 
 TEST(Resume, ATimelineThatIsNotAnAncestorIsNotBelieved) {
@@ -113,15 +119,17 @@ TEST(Checkpoint, IsReadableAndStable) {
 }
 
 TEST(Checkpoint, WhatIsNoneIsNone) {
-  for (const char* text : {"", "{}", "null", "[]", "17", R"({"version":2})", R"({"version":"1"})",
-                           R"({"version":1,"system_identifier":"7","timeline":"1","flushed_lsn":"x"})",
-                           R"({"version":1,"system_identifier":"7","timeline":"1","flushed_lsn":"0/1","commit_lsn":"0/2"})"}) {
+  for (const char* text :
+       {"", "{}", "null", "[]", "17", R"({"version":2})", R"({"version":"1"})",
+        R"({"version":1,"system_identifier":"7","timeline":"1","flushed_lsn":"x"})",
+        R"({"version":1,"system_identifier":"7","timeline":"1","flushed_lsn":"0/1","commit_lsn":"0/2"})"}) {
     EXPECT_FALSE(decode_checkpoint(text)) << text;
   }
 }
 
 TEST(Timeline, AHistoryFileSaysWhereEachTimelineEnded) {
-  const auto history = parse_timeline_history("1\t0/30000A0\tno recovery target specified\n\n# a comment\n2\t1/0\tbefore x\n");
+  const auto history =
+      parse_timeline_history("1\t0/30000A0\tno recovery target specified\n\n# a comment\n2\t1/0\tbefore x\n");
   EXPECT_EQ(switch_point(history, "1"), lsn("0/30000A0"));
   EXPECT_EQ(switch_point(history, "2"), lsn("1/0"));
   EXPECT_FALSE(switch_point(history, "3"));

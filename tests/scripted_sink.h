@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,17 +25,29 @@ inline std::string shown(const Record& record) {
 class ScriptedSink final : public Sink {
  public:
   SendResult send(const Record& record, Ticket ticket) override {
+    if (refuse_at_once && refuse_at_once(record)) {
+      refusal_ = {.ticket = ticket,
+                  .topic = std::string(record.topic),
+                  .reason = "too large for the producer",
+                  .remedy = "Raise message.max.bytes",
+                  .failure_class = FailureClass::too_large};
+      return SendResult::refused;
+    }
     if (out_.size() >= room) return SendResult::full;
     sent.push_back(outbox::shown(record));
     out_.push_back({ticket, std::string(record.topic)});
     return SendResult::accepted;
   }
 
+  DeliveryFailure refusal() const override { return refusal_; }
+
   void collect(DeliveryReports& reports) override {
     reports.delivered.insert(reports.delivered.end(), delivered_.begin(), delivered_.end());
     reports.failed.insert(reports.failed.end(), failed_.begin(), failed_.end());
+    reports.given_up.insert(reports.given_up.end(), given_up_.begin(), given_up_.end());
     delivered_.clear();
     failed_.clear();
+    given_up_.clear();
     if (broken) throw SinkBroken("the sink is broken");
   }
 
@@ -48,16 +61,23 @@ class ScriptedSink final : public Sink {
   void deliver_all() {
     while (!out_.empty()) deliver();
   }
-  void refuse(std::size_t index = 0) {
+  void refuse(std::size_t index = 0, FailureClass failure_class = FailureClass::too_large) {
     failed_.push_back({.ticket = out_.at(index).ticket,
                        .topic = out_[index].topic,
                        .reason = "MSG_SIZE_TOO_LARGE",
-                       .remedy = "Raise max.message.bytes"});
+                       .remedy = "Raise max.message.bytes",
+                       .failure_class = failure_class});
     out_.erase(out_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+  // What has not left yet when a record before it fails.
+  void give_up_all() {
+    for (const auto& each : out_) given_up_.push_back(each.ticket);
+    out_.clear();
   }
 
   std::size_t room = 1000;  // How many records may be out.
   bool broken = false;
+  std::function<bool(const Record&)> refuse_at_once;  // Which records send() does not take.
   std::vector<std::string> sent;
 
  private:
@@ -68,6 +88,8 @@ class ScriptedSink final : public Sink {
   std::deque<Out> out_;
   std::vector<Ticket> delivered_;
   std::vector<DeliveryFailure> failed_;
+  std::vector<Ticket> given_up_;
+  DeliveryFailure refusal_;
 };
 
 }  // namespace outbox

@@ -30,6 +30,7 @@ struct Totals {
   int crashes = 0;
   int histories = 0;
   int halts = 0;
+  int dead_letters = 0;
   int broken_sinks = 0;
   int blocked = 0;
   int updates = 0;
@@ -40,8 +41,9 @@ struct Totals {
 
 class Simulation {
  public:
-  Simulation(std::uint32_t seed, Variant variant, const std::vector<OutboxConfig>& outbox)
-      : random_(seed), variant_(variant), outbox_(outbox) {
+  // With a dead-letter topic in `delivery`, what the sink refuses goes there instead of halting the relay.
+  Simulation(std::uint32_t seed, Variant variant, const std::vector<OutboxConfig>& outbox, DeliveryConfig delivery = {})
+      : random_(seed), variant_(variant), outbox_(outbox), delivery_(std::move(delivery)) {
     new_process();
   }
 
@@ -71,7 +73,7 @@ class Simulation {
   void new_process() {
     if (relay_) totals.suppressed += relay_->counts().records_suppressed;
     sink_.reset();
-    relay_ = std::make_unique<Relay>(outbox_, max_in_flight);
+    relay_ = std::make_unique<Relay>(outbox_, max_in_flight, delivery_);
     watermark_.reset();
     start_stream();
   }
@@ -201,6 +203,10 @@ class Simulation {
       watermark_.reset();
       judge_.forget_acknowledged();
       start_stream();
+    } catch (const DeadLetterDue&) {
+      ++totals.dead_letters;
+      leave_stream();
+      start_stream();
     } catch (const HaltError&) {
       ++totals.halts;
       leave_stream();
@@ -257,6 +263,7 @@ class Simulation {
   Random random_;
   Variant variant_;
   const std::vector<OutboxConfig>& outbox_;
+  DeliveryConfig delivery_;
   bool faults_ = true;
   Judge judge_;
   ModelServer server_{random_};

@@ -91,7 +91,8 @@ class ModelSink final : public Sink {
     if (out >= room_ || (faults_ && chance(random_, 0.02))) return SendResult::full;
     const Event event{.number = std::stoull(std::string(*record.value)), .key = std::string(*record.key)};
     judge_.sent(event);
-    partitions_[static_cast<std::size_t>(event.key.back()) % partitions_.size()].push_back({event, ticket});
+    auto& partition = partitions_[static_cast<std::size_t>(event.key.back()) % partitions_.size()];
+    partition.push_back({event, ticket, std::string(record.topic)});
     return SendResult::accepted;
   }
 
@@ -115,7 +116,12 @@ class ModelSink final : public Sink {
     for (auto count = below(random_, reports_.size() + 1); count > 0; --count) {
       const auto& [out, refused] = reports_.front();
       if (refused) {
-        reports.failed.push_back({.ticket = out.ticket, .topic = "t", .reason = "refused", .remedy = ""});
+        const bool by_its_topic = out.topic == "t";
+        reports.failed.push_back({.ticket = out.ticket,
+                                  .topic = out.topic,
+                                  .reason = "refused",
+                                  .remedy = "",
+                                  .failure_class = by_its_topic ? FailureClass::too_large : FailureClass::other});
       } else {
         reports.delivered.push_back(out.ticket);
         judge_.acknowledged(out.event);
@@ -131,6 +137,7 @@ class ModelSink final : public Sink {
   struct Out {
     Event event;
     Ticket ticket;
+    std::string topic;
   };
   struct Report {
     Out out;

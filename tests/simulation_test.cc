@@ -63,6 +63,21 @@ TEST(Simulation, NothingIsLostEarlyOrOutOfOrderWhateverFails) {
   EXPECT_GT(sum.duplicates, 100u);
 }
 
+TEST(Simulation, WithADeadLetterTopicWhatIsRefusedArrivesThereAndNothingHaltsForIt) {
+  DeliveryConfig delivery;
+  delivery.on_failure.fill(OnFailure::dead_letter);
+  delivery.dead_letter_topic = "dead";
+  Totals sum;
+  for (std::uint32_t seed = 1; seed <= 100; ++seed) {
+    Simulation simulation(seed, Variant::sound, outbox_entries(), delivery);
+    ASSERT_EQ(simulation.run(steps), "") << "seed " << seed;
+    sum.dead_letters += simulation.totals.dead_letters;
+    sum.halts += simulation.totals.halts;
+  }
+  EXPECT_GT(sum.dead_letters, 50);
+  EXPECT_LT(sum.halts, sum.dead_letters) << "only where the dead-letter topic refuses too";
+}
+
 class BrokenRelay : public testing::TestWithParam<std::pair<Variant, const char*>> {};
 
 TEST_P(BrokenRelay, IsCaught) {

@@ -50,9 +50,12 @@ int main(int argc, char** argv) {
   outbox::start_logging();
   try {
     const auto config = outbox::load_config(argv[3]);
-    outbox::Daemon daemon(config, [](const outbox::Config&, const std::string&, const outbox::CheckpointSource&) {
-      return std::make_unique<outbox::NullSink>();
-    });
+    outbox::Daemon daemon(
+        config,
+        [](const outbox::Config&, const std::string&, const outbox::CheckpointSource&) {
+          return std::make_unique<outbox::NullSink>();
+        },
+        [&config] { return config; });
     return outbox::to_int(daemon.run());
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());

@@ -281,7 +281,11 @@ def bits_flip(world):
                 flips += 1
                 seen.append(wire.what)
                 wait_all(outbox, relay)
-            wire.check_confirmations(outbox)
+            try:
+                wire.check_confirmations(outbox)
+                check_delivered(outbox)
+            except AssertionError as problem:
+                raise AssertionError(f"{problem}; flipped: {seen[-3:]}") from problem
     return f"{flips} flips; {check_delivered(outbox)}"
 
 

@@ -14,7 +14,7 @@ build=(g++ cmake ninja-build pkg-config
 postgresql=(postgresql-15 postgresql-client-15 python3 python3-psycopg2 curl)
 kafka=(openjdk-17-jre-headless maven python3-confluent-kafka)
 tests=(openjdk-17-jdk-headless python3-pytest python3-yaml xz-utils unzip prometheus systemd pgbouncer iproute2 iptables
-  clang-14 clang-format-14 libclang-rt-14-dev)
+  clang-14 clang-format-14 libclang-rt-14-dev openssl faketime)
 
 case "${1:-}" in
   quickstart) wanted=("${build[@]}" "${postgresql[@]}" "${kafka[@]}") ;;

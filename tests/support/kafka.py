@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from .kafka_broker import Broker, java
+from .kafka_listeners import plain_users
 from .kafka_reader import KafkaReader
 from .process import make_directory, remove_directory
 from .wait import eventually
@@ -27,13 +28,14 @@ QUIET_CLIENT = {"log_level": 2}  # A broker that a test stops is no news.
 class Kafka:
     """Created formatted and stopped; `start()` or `with` starts it, `close()` removes everything.
 
-    `settings` are server properties of every broker.
+    `settings` are server properties of every broker; `listeners` are ways in beside the plain one, see
+    kafka_listeners.py.
     """
 
-    def __init__(self, settings=None, brokers=1, heap="512m"):
+    def __init__(self, settings=None, brokers=1, heap="512m", listeners=()):
         self.root = make_directory("kafka")
         atexit.register(self.close)
-        self.brokers = Broker.cluster(self.root, brokers, settings or {}, heap)
+        self.brokers = Broker.cluster(self.root, brokers, settings or {}, heap, listeners)
         self._producer = None
 
     def __enter__(self):
@@ -46,6 +48,21 @@ class Kafka:
     def bootstrap(self):
         """What goes into `brokers:` of a config, as one text."""
         return ",".join(broker.address for broker in self.brokers)
+
+    def addresses(self, listener):
+        """The same for another listener, as a list."""
+        return [broker.advertised_address(listener) for broker in self.brokers]
+
+    def set_certificate(self, listener, certificate):
+        """What a TLS listener shows after the next start."""
+        for broker in self.brokers:
+            broker.write_store(f"{listener}.pem", certificate.together())
+
+    def set_users(self, listener, users):
+        """Whom a SASL listener lets in after the next start, with which passwords."""
+        name = f"listener.name.{listener.lower()}.plain.sasl.jaas.config"
+        for broker in self.brokers:
+            broker.change_properties({name: plain_users(users)})
 
     # Starting and stopping, all brokers at once; for one, use kafka.brokers[i].
 
@@ -132,6 +149,37 @@ class Kafka:
         found = self._admin().list_topics(timeout=10).topics
         return {name: len(topic.partitions) for name, topic in found.items()
                 if not name.startswith("__")}
+
+    # Who holds a partition, as brokers
+
+    def leader(self, topic, partition):
+        """None while there is none."""
+        return self._broker(self._partition(topic, partition).leader)
+
+    def replicas(self, topic, partition):
+        return [self._broker(number) for number in self._partition(topic, partition).replicas]
+
+    def in_sync(self, topic, partition):
+        return [self._broker(number) for number in self._partition(topic, partition).isrs]
+
+    def wait_replicated(self, topic, deadline_s=60):
+        """Until every replica of every partition is in sync."""
+        def all_in_sync():
+            partitions = self._metadata(topic).partitions.values()
+            return all(len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in partitions)
+        eventually(all_in_sync, deadline_s, f"all replicas of {topic} are in sync")
+
+    def _broker(self, number):
+        return next((broker for broker in self.brokers if broker.node_id == number), None)
+
+    def _partition(self, topic, partition):
+        return self._metadata(topic).partitions[partition]
+
+    def _metadata(self, topic):
+        try:
+            return self._admin().list_topics(topic, timeout=10).topics[topic]
+        except KafkaException as problem:
+            raise ConnectionError(str(problem)) from problem
 
     # Records
 

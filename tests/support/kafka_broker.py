@@ -18,8 +18,8 @@ class Broker:
     """Made by `Broker.cluster`, which knows all voters."""
 
     @staticmethod
-    def cluster(root, count, settings, heap):
-        brokers = [Broker(root / f"node-{number}", number, heap) for number in range(1, count + 1)]
+    def cluster(root, count, settings, heap, listeners=()):
+        brokers = [Broker(root / f"node-{number}", number, heap, listeners) for number in range(1, count + 1)]
         voters = ",".join(f"{b.node_id}@127.0.0.1:{b.controller_port}" for b in brokers)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for broker in brokers:
@@ -28,20 +28,36 @@ class Broker:
             broker.format(cluster_id)
         return brokers
 
-    def __init__(self, root, node_id, heap):
+    def __init__(self, root, node_id, heap, listeners=()):
         self.root = root
         self.node_id = node_id
         self.port = free_port()
         self.controller_port = free_port()
+        self.listeners = listeners
+        self.ports = {listener.name: free_port() for listener in listeners}
+        self.advertised_ports = {listener.name: free_port() if listener.proxied else self.ports[listener.name]
+                                 for listener in listeners}
         self.log_path = root / "server.log"
         self._properties = root / "server.properties"
         self._heap = heap
         self._process = None
         root.mkdir()
+        for listener in listeners:
+            for name, contents in listener.stores.items():
+                self.write_store(name, contents)
 
     @property
     def address(self):
         return f"127.0.0.1:{self.port}"
+
+    def advertised_address(self, name):
+        """Where clients find that listener."""
+        [listener] = [each for each in self.listeners if each.name == name]
+        return f"{listener.advertised_host}:{self.advertised_ports[name]}"
+
+    def write_store(self, name, contents):
+        """A key store, for the next start."""
+        (self.root / name).write_text(contents)
 
     @property
     def running(self):
@@ -52,12 +68,18 @@ class Broker:
         return self._process.pid
 
     def write_properties(self, voters, replication, settings):
-        properties = {
+        self._written = {
             "process.roles": "broker,controller",
             "node.id": self.node_id,
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "listeners": ",".join([f"PLAINTEXT://{self.address}", f"CONTROLLER://127.0.0.1:{self.controller_port}"]
+                                  + [f"{name}://127.0.0.1:{port}" for name, port in self.ports.items()]),
+            "advertised.listeners": ",".join(
+                [f"PLAINTEXT://{self.address}"]
+                + [f"{name}://{self.advertised_address(name)}" for name in self.ports]),
+            "listener.security.protocol.map": ",".join(
+                ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
+                + [f"{listener.name}:{listener.protocol}" for listener in self.listeners]),
             "controller.listener.names": "CONTROLLER",
             "log.dirs": self.root / "data",
             "num.partitions": 1,
@@ -73,9 +95,15 @@ class Broker:
             # A killed broker may come back only when its former session has run out.
             "broker.heartbeat.interval.ms": 500,
             "broker.session.timeout.ms": 3000,
+            **{name: value for listener in self.listeners for name, value in listener.properties(self.root).items()},
             **settings,
         }
-        self._properties.write_text("".join(f"{n}={v}\n" for n, v in properties.items()))
+        self.change_properties({})
+
+    def change_properties(self, changes):
+        """For the next start."""
+        self._written.update(changes)
+        self._properties.write_text("".join(f"{n}={v}\n" for n, v in self._written.items()))
 
     def format(self, cluster_id):
         done = subprocess.run(

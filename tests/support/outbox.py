@@ -19,7 +19,7 @@ SQL = Path(__file__).resolve().parents[2] / "sql"
 
 
 class Outbox:
-    def __init__(self, pg, database, kafka=None, partitions=1, user="postgres", slot=True):
+    def __init__(self, pg, database, kafka=None, partitions=1, user="postgres", slot=True, **topic):
         self.pg = pg
         self.name = database
         self.kafka = kafka
@@ -29,7 +29,7 @@ class Outbox:
         if slot:
             self.create_slot()
         if kafka is not None:
-            kafka.create_topic(database, partitions=partitions)
+            kafka.create_topic(database, partitions=partitions, **topic)
         self.config = relay_config(pg, database, kafka, user=user, name=database)
         self.config["defaults"] = {"route": {"topic": database}}
 
