@@ -23,6 +23,7 @@ constexpr seconds connect_deadline{15};
 constexpr seconds drain_bound{3};
 constexpr seconds stream_counts_as_good{10};
 constexpr milliseconds fence_pause{1000};
+constexpr int letters_without_pause = 10;
 constexpr int most_refused_logins = 5;
 constexpr int most_protocol_errors = 5;
 
@@ -318,7 +319,10 @@ milliseconds Daemon::on_dead_letter_due(const DeadLetterDue& refusal) {
   observer_.metrics().reconnecting("dead_letter");
   observer_.metrics().producer_rebuilt("dead_letter");
   spdlog::warn("{}", refusal.what());
-  return milliseconds(0);
+  // Each refusal brings it on by an event; a set-up that refuses for ever must not make a busy loop.
+  const bool came_on = relay_.flushed_lsn() != std::exchange(letter_due_at_, relay_.flushed_lsn());
+  letters_in_place_ = came_on ? 0 : letters_in_place_ + 1;
+  return letters_in_place_ < letters_without_pause ? milliseconds(0) : reconnect_backoff_.next();
 }
 
 milliseconds Daemon::on_sink_broken(const SinkBroken& error) {

@@ -72,7 +72,9 @@ class Daemon {
   TimePoint stream_began_;
   Backoff reconnect_backoff_;
   Backoff halt_backoff_;
-  Lsn halted_at_;  // Where the last halt, or unknown relation, was met.
+  Lsn halted_at_;      // Where the last halt, or unknown relation, was met.
+  Lsn letter_due_at_;  // Where the last stream ended for a dead letter.
+  int letters_in_place_ = 0;
   int refused_logins_ = 0;
   int protocol_errors_ = 0;
 };

@@ -18,11 +18,6 @@ bool DeadLetters::takes(FailureClass failure_class) const {
   return index < delivery_.on_failure.size() && delivery_.on_failure[index] == OnFailure::dead_letter;
 }
 
-void DeadLetters::restart(bool same_history) {
-  out_.clear();
-  if (!same_history) of_events_.clear();
-}
-
 void DeadLetters::passed(Lsn commit_lsn) {
   while (!of_events_.empty() && of_events_.begin()->first.commit_lsn <= commit_lsn)
     of_events_.erase(of_events_.begin());

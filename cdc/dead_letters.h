@@ -41,8 +41,8 @@ class DeadLetters {
   const std::string& topic() const { return delivery_.dead_letter_topic; }
   bool takes(FailureClass failure_class) const;
 
-  // A new stream. Verdicts on events are of one history.
-  void restart(bool same_history);
+  // A new stream: no letter is out any more. Verdicts stay: a transaction of another history differs in its commit.
+  void restart() { out_.clear(); }
 
   // Everything up to a transaction's commit is delivered.
   void passed(Lsn commit_lsn);
@@ -71,6 +71,7 @@ class DeadLetters {
   struct Place {
     Lsn commit_lsn;
     std::uint32_t xid;
+    WallTime commit_time;
     std::uint64_t ordinal;
     auto operator<=>(const Place&) const = default;
   };
@@ -85,7 +86,9 @@ class DeadLetters {
   // Of distinct topics; beyond it, verdicts are on single events.
   static constexpr std::size_t most_topics = 1000;
 
-  static Place place_of(const EventPosition& position) { return {position.commit_lsn, position.xid, position.ordinal}; }
+  static Place place_of(const EventPosition& position) {
+    return {position.commit_lsn, position.xid, position.commit_time, position.ordinal};
+  }
   void judge_topic(const DeliveryFailure& failure, TimePoint now);
 
   DeliveryConfig delivery_;

@@ -170,13 +170,19 @@ EventPosition InFlightWindow::describe(Ticket ticket) const {
       std::upper_bound(transactions_.begin(), transactions_.end(), number,
                        [](std::uint64_t value, const Transaction& each) { return value < each.first_ticket; });
   const auto& transaction = *std::prev(after);
-  return {.commit_lsn = transaction.commit_lsn, .xid = transaction.xid, .ordinal = number - transaction.first_ticket};
+  return {.commit_lsn = transaction.commit_lsn,
+          .xid = transaction.xid,
+          .commit_time = transaction.commit_time,
+          .ordinal = number - transaction.first_ticket};
 }
 
 EventPosition InFlightWindow::next_position() const {
   CHECK(in_transaction_, "a position outside a transaction");
   const auto& open = transactions_.back();
-  return {.commit_lsn = open.commit_lsn, .xid = open.xid, .ordinal = next_ticket_ - open.first_ticket};
+  return {.commit_lsn = open.commit_lsn,
+          .xid = open.xid,
+          .commit_time = open.commit_time,
+          .ordinal = next_ticket_ - open.first_ticket};
 }
 
 }  // namespace outbox

@@ -20,6 +20,7 @@ namespace outbox {
 struct EventPosition {
   Lsn commit_lsn;
   std::uint32_t xid = 0;
+  WallTime commit_time = {};
   std::uint64_t ordinal = 0;
 };
 

@@ -46,7 +46,7 @@ void Relay::start_stream(Sink& sink, const StreamStart& start, Now now) {
   halt_.clear();
   letter_due_.clear();
   bytes_.clear();
-  dead_letters_.restart(start.same_history);
+  dead_letters_.restart();
   received_ = start.position;
   last_end_ = start.position;
   resume_ = start.resume;

@@ -5,6 +5,7 @@ import pytest
 
 from support.kafka import Kafka
 from support.outbox import Outbox, event_id
+from support.relay import run_command
 
 CLASSES = ("too_large", "invalid_topic", "unknown_topic", "unauthorized", "invalid_record", "unmappable")
 
@@ -222,3 +223,26 @@ def test_what_was_dead_lettered_is_not_sent_again_after_a_kill(postgres, strict_
         assert relay.terminate() == 0
     assert outbox.ids_in_kafka() == events
     assert len(strict_kafka.consume(dead)) == 1
+
+
+def test_with_exactly_once_a_dead_letter_goes_in_a_transaction_of_its_stream(postgres, strict_kafka):
+    """Refused by the broker, which ends the transaction that it stood in; nothing of that one is seen."""
+    outbox, dead = outbox_with_dead_letters(postgres, strict_kafka, "dead_once")
+    outbox.config["delivery"]["guarantee"] = "exactly_once"
+    code, _, stderr = run_command(["init"], outbox.config)
+    assert code == 0, stderr
+    strict_kafka.alter_topic_config("dead_once", {"max.message.bytes": "50000"})
+    with outbox.relay() as relay:
+        relay.wait_streaming()
+        before = outbox.insert("a", "b")
+        large = outbox.insert("a", payload=text(200_000))
+        too_large_even_there = outbox.insert("a", payload=text(2_000_000))
+        after = outbox.insert("a", "b")
+        outbox.wait_confirmed(relay, deadline_s=60)
+        assert relay.metric("outbox_relay_halts_total") == 0
+        wait_dead_lettered(relay, "too_large", 2)
+        assert relay.terminate() == 0
+    assert outbox.ids_in_kafka() == before + after
+    letter, pointer = strict_kafka.consume(dead)
+    assert event_id(letter) == large[0] and letter.value is not None
+    assert headers(pointer)["outbox-relay-event-id"] == too_large_even_there[0] and pointer.value is None

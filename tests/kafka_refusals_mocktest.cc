@@ -106,7 +106,8 @@ TEST_F(KafkaRefusals, NothingBehindARefusedRecordLeaves) {
   constexpr std::uint64_t count = 200;
   for (std::uint64_t ticket = 0; ticket < count; ++ticket) sink->send(record_of("{}"), Ticket{ticket});
   EXPECT_EQ(replacement_reason(*sink, reports, count), std::nullopt);
-  EXPECT_THAT(reports.given_up, SizeIs(Ge(150u)));
+  constexpr std::size_t most_on_their_way = 5;  // librdkafka's bound of requests in flight.
+  EXPECT_THAT(reports.delivered, SizeIs(testing::Le(most_on_their_way)));
   EXPECT_EQ(reports.delivered.size() + reports.failed.size() + reports.given_up.size(), count)
       << "each is reported once, so that what was delivered is known";
 }

@@ -83,12 +83,24 @@ TEST_F(RelayDeadLetterTest, SeveralRefusalsTakeOneNewStream) {
   EXPECT_THAT(sink.sent, ElementsAre(StartsWith("dead[a]"), "orders[b]={}", StartsWith("dead[c]")));
 }
 
+// A checkpoint decides what is sent again, so the stream may be told of no history; the verdict still has to hold.
+TEST_F(RelayDeadLetterTest, OfTheSameTransactionAVerdictIsBelievedWhateverElseIsForgotten) {
+  transaction(42, {"a"}, "0/2A0");
+  sink.refuse(0);
+  EXPECT_NE(letter_due(), "");
+  sink.sent.clear();
+  start("0/100", false);
+  transaction(42, {"a"}, "0/2A0");
+  EXPECT_THAT(sink.sent, ElementsAre(StartsWith("dead[a]")));
+}
+
 TEST_F(RelayDeadLetterTest, OfAnotherHistoryNoVerdictIsBelieved) {
   transaction(42, {"a"}, "0/2A0");
   sink.refuse(0);
   EXPECT_NE(letter_due(), "");
   sink.sent.clear();
   start("0/100", false);
+  pass(std::chrono::seconds(1));
   transaction(42, {"a"}, "0/2A0");
   EXPECT_EQ(sent(), "orders[a]={}");
 }
