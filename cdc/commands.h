@@ -1,7 +1,11 @@
 // The one-shot commands. Each writes its result to standard output and what is wrong to standard error.
 #pragma once
 
+#include <chrono>
+#include <optional>
+
 #include "cdc/exit_codes.h"
+#include "cdc/lsn.h"
 #include "config/config.h"
 
 namespace outbox {
@@ -32,5 +36,17 @@ struct SlotDropOptions {
   bool force = false;  // Also a slot that is in use.
 };
 ExitCode run_slot_drop(const Config& config, const SlotDropOptions& options);
+
+struct SlotAdvanceOptions {
+  Lsn past;
+  bool yes = false;  // Do not ask.
+};
+ExitCode run_slot_advance(const Config& config, const SlotAdvanceOptions& options);
+
+struct WaitOptions {
+  std::optional<Lsn> lsn;  // Nothing: where the server's log ends when the command begins.
+  std::chrono::milliseconds timeout{60000};
+};
+ExitCode run_wait(const Config& config, const WaitOptions& options);
 
 }  // namespace outbox

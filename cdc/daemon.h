@@ -31,6 +31,9 @@ class Daemon {
   // Keeps a reference to the configuration.
   Daemon(const Config& config, SinkFactory make_sink, ConfigReader read_again);
 
+  // The first gap is logged and passed over: a person has typed so.
+  void accept_gap() { claim_.accept_gap(); }
+
   // The exit code of the process after a signal. Throws FatalError and ConfigError where it has to end before.
   ExitCode run();
 

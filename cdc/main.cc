@@ -20,6 +20,7 @@
 #include "config/load.h"
 #include "config/memory_limit.h"
 #include "config/nearest.h"
+#include "config/units.h"
 #include "sinks/make_sink.h"
 
 namespace outbox {
@@ -43,7 +44,11 @@ Config load_and_check(const std::string& file) {
   return config;
 }
 
-ExitCode run_daemon(const Config& config) {
+struct RunOptions {
+  bool accept_gap = false;
+};
+
+ExitCode run_daemon(const Config& config, const RunOptions& options) {
   const auto memory = std::make_shared<KafkaMemory>();
   Daemon daemon(
       config,
@@ -51,6 +56,7 @@ ExitCode run_daemon(const Config& config) {
         return make_sink(each, transaction_identity(each, system_identifier), std::move(checkpoint), log_kafka, memory);
       },
       [&config] { return load_and_check(config.file); });
+  if (options.accept_gap) daemon.accept_gap();
   return daemon.run();
 }
 
@@ -65,6 +71,19 @@ struct CommandLine {
   std::string config_file;
   std::function<ExitCode(const Config&)> command;
 };
+
+Lsn lsn_option(const std::string& text) {
+  if (const auto lsn = parse_lsn(text)) return *lsn;
+  throw CLI::ValidationError(fmt::format("\"{}\" is no LSN, such as 0/16B3748", text));
+}
+
+std::chrono::milliseconds duration_option(const std::string& text) {
+  const auto parsed = parse_duration(text);
+  if (const auto* bad = std::get_if<BadQuantity>(&parsed)) {
+    throw CLI::ValidationError(fmt::format("\"{}\": {}", text, bad->message));
+  }
+  return std::get<std::chrono::milliseconds>(parsed);
+}
 
 void add_config(CLI::App* command, CommandLine& line) {
   command->add_option("-c,--config", line.config_file, "The YAML file")->required()->type_name("FILE");
@@ -85,7 +104,10 @@ void describe(CLI::App& app, CommandLine& line) {
 
   auto* run = app.add_subcommand("run", "Relay committed outbox rows to the sink until SIGTERM or SIGINT");
   add_config(run, line);
-  run->callback([&line] { line.command = run_daemon; });
+  static RunOptions run_options;
+  run->add_flag("--accept-gap", run_options.accept_gap,
+                "Go on although the slot was moved past events that were not sent; they are given up");
+  run->callback([&line] { line.command = [](const Config& config) { return run_daemon(config, run_options); }; });
 
   auto* check = app.add_subcommand("check", "Validate the file; with --connect also PostgreSQL and Kafka");
   add_config(check, line);
@@ -115,6 +137,19 @@ void describe(CLI::App& app, CommandLine& line) {
                  "Events committed from now on, through a temporary slot, beside a running relay");
   peek->callback([&line] { line.command = [](const Config& config) { return run_peek(config, peek_options); }; });
 
+  auto* wait = app.add_subcommand("wait", "Return once everything up to a position is acknowledged");
+  add_config(wait, line);
+  static WaitOptions wait_options;
+  wait->add_option_function<std::string>(
+          "--lsn", [](const std::string& text) { wait_options.lsn = lsn_option(text); },
+          "The position; the end of the server's log where it is not given")
+      ->type_name("LSN");
+  wait->add_option_function<std::string>(
+          "--timeout", [](const std::string& text) { wait_options.timeout = duration_option(text); },
+          "How long at most, such as 30s or 5m; 60s where it is not given")
+      ->type_name("TIME");
+  wait->callback([&line] { line.command = [](const Config& config) { return run_wait(config, wait_options); }; });
+
   auto* slot = app.add_subcommand("slot", "Commands on the replication slot");
   slot->require_subcommand(1);
   auto* drop = slot->add_subcommand("drop", "Drop the slot, and give up every event that it has not delivered");
@@ -122,6 +157,18 @@ void describe(CLI::App& app, CommandLine& line) {
   static SlotDropOptions drop_options;
   drop->add_flag("--force", drop_options.force, "Also a slot that is in use: ends its reader first");
   drop->callback([&line] { line.command = [](const Config& config) { return run_slot_drop(config, drop_options); }; });
+  auto* advance = slot->add_subcommand("advance", "Give up, by name, what the server itself cannot decode");
+  add_config(advance, line);
+  static SlotAdvanceOptions advance_options;
+  advance
+      ->add_option_function<std::string>(
+          "--past", [](const std::string& text) { advance_options.past = lsn_option(text); },
+          "The position to go on from; what was committed before it is never sent")
+      ->required()
+      ->type_name("LSN");
+  advance->add_flag("--yes", advance_options.yes, "Do not ask for the name of the slot");
+  advance->callback(
+      [&line] { line.command = [](const Config& config) { return run_slot_advance(config, advance_options); }; });
 }
 
 // Whether the first word is a command or an option; says what is meant where it is neither.

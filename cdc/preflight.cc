@@ -191,7 +191,8 @@ class Examination {
                       name),
           "Raise max_slot_wal_keep_size now: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();");
     }
-    if (slot.failover && catalog_.synchronized_standby_slots.empty() && !catalog_.in_recovery) {
+    const bool has_standbys = catalog_.physical_slots > 0 && !catalog_.in_recovery;
+    if (slot.failover && has_standbys && catalog_.synchronized_standby_slots.empty()) {
       add(Severity::warning, Subject::slot, ExitCode::ok,
           fmt::format(
               "replication slot \"{}\" is meant to survive a failover, but synchronized_standby_slots is empty: "
@@ -199,6 +200,14 @@ class Examination {
               name),
           "Run ALTER SYSTEM SET synchronized_standby_slots = 'the physical slot of each standby'; SELECT "
           "pg_reload_conf();");
+    }
+    const bool could_survive = catalog_.server_version >= 170000 && config_.source.slot.failover != FailoverSlot::off;
+    if (could_survive && has_standbys && !slot.failover) {
+      add(Severity::warning, Subject::slot, ExitCode::ok,
+          fmt::format("replication slot \"{}\" is no failover slot: after a failover it is gone", name),
+          fmt::format("On a replication connection (psql \"replication=database …\") run ALTER_REPLICATION_SLOT \"{}\" "
+                      "(FAILOVER true); with the relay stopped, or set source.slot.failover: off",
+                      name));
     }
     if (!catalog_.idle_slot_timeout.empty() && catalog_.idle_slot_timeout != "0") {
       add(Severity::warning, Subject::slot, ExitCode::ok,

@@ -42,6 +42,21 @@ std::string open_transactions(PgConnection& connection) {
   return PQgetvalue(result.get(), 0, 0);
 }
 
+// A standby's own slot cannot have it.
+bool with_failover(PgConnection& connection, const Config& config) {
+  const auto wanted = config.source.slot.failover;
+  const bool possible = connection.server_version() >= 170000;
+  if (wanted == FailoverSlot::on && !possible) {
+    throw FatalError(ExitCode::config,
+                     fmt::format("source.slot.failover is on, and PostgreSQL {} has no failover slots: 17 is the first. "
+                                 "Set it to auto or off",
+                                 connection.server_version() / 10000));
+  }
+  if (wanted == FailoverSlot::off || !possible) return false;
+  const auto result = connection.query("SELECT pg_is_in_recovery()", within(std::chrono::seconds(10)));
+  return std::string(PQgetvalue(result.get(), 0, 0)) == "f";
+}
+
 }  // namespace
 
 Catalog read_catalog(PgConnection& connection, const Config& config, TimePoint deadline) {
@@ -79,7 +94,9 @@ void create_slot(PgConnection& connection, const Config& config, bool temporary)
   spdlog::info("creating replication slot \"{}\": PostgreSQL waits for the transactions that are open now: {}", name,
                open.empty() ? "none" : open);
   // As long as the oldest of them lives; a signal ends the wait.
-  connection.query(create_slot_command(name, temporary, connection.server_version()), within(std::chrono::hours(24)));
+  connection.query(
+      create_slot_command(name, temporary, !temporary && with_failover(connection, config), connection.server_version()),
+      within(std::chrono::hours(24)));
   spdlog::info("created replication slot \"{}\"", name);
 }
 

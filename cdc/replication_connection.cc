@@ -31,9 +31,11 @@ TimelineHistory ReplicationConnection::timeline_history(const std::string& timel
   return parse_timeline_history(PQgetvalue(result.get(), 0, PQfnumber(result.get(), "content")));
 }
 
-std::string create_slot_command(const std::string& slot, bool temporary, int server_version) {
+std::string create_slot_command(const std::string& slot, bool temporary, bool failover, int server_version) {
   // PostgreSQL 14 knows no options in parentheses.
-  const char* options = server_version < 150000 ? "NOEXPORT_SNAPSHOT" : "(SNAPSHOT 'nothing')";
+  const char* options = server_version < 150000 ? "NOEXPORT_SNAPSHOT"
+                        : failover              ? "(SNAPSHOT 'nothing', FAILOVER true)"
+                                                : "(SNAPSHOT 'nothing')";
   return fmt::format("CREATE_REPLICATION_SLOT \"{}\" {}LOGICAL pgoutput {}", slot, temporary ? "TEMPORARY " : "",
                      options);
 }

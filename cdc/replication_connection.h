@@ -67,6 +67,7 @@ class ReplicationConnection {
 };
 
 // CREATE_REPLICATION_SLOT in the words of the server's version. It waits for every transaction that holds an xid.
-std::string create_slot_command(const std::string& slot, bool temporary, int server_version);
+// `failover`: standbys keep a copy of it; 17 and later.
+std::string create_slot_command(const std::string& slot, bool temporary, bool failover, int server_version);
 
 }  // namespace outbox

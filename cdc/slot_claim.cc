@@ -100,12 +100,19 @@ Progress SlotClaim::progress() const {
 // Where this process has no position of its own that could be newer.
 bool SlotClaim::checkpoint_decides() const { return !config_.delivery.checkpoint_topic.empty() && !watermark_; }
 
-void SlotClaim::refuse_gap(Lsn delivered, Lsn confirmed) const {
-  throw FatalError(ExitCode::slot_lost,
-                   fmt::format("replication slot \"{}\" was advanced from {} to {} by someone else: events committed "
-                               "between the two were not sent, unless another relay sent them. Send them again "
-                               "from the table, then start the relay",
-                               config_.source.slot.name, to_string(delivered), to_string(confirmed)));
+// Refuses it, unless a person has typed that this one is accepted.
+void SlotClaim::pass_gap(Lsn delivered, Lsn confirmed) {
+  const auto what = fmt::format(
+      "replication slot \"{}\" was advanced from {} to {} by someone else: events committed between the two "
+      "were not sent, unless another relay sent them",
+      config_.source.slot.name, to_string(delivered), to_string(confirmed));
+  if (!std::exchange(accept_gap_, false)) {
+    throw FatalError(ExitCode::slot_lost,
+                     fmt::format("{}. Send them again from the table; then, to go on, run outbox-relay run --config {} "
+                                 "--accept-gap",
+                                 what, config_.file));
+  }
+  spdlog::warn("{}. Accepted by --accept-gap: going on from {}", what, to_string(confirmed));
 }
 
 // Our own position is believed only of the history that it was measured on: ahead of another one, it would skip
@@ -117,7 +124,8 @@ Resumption SlotClaim::judge_watermark(const ServerPosition& server) {
   const auto flushed = watermark_->progress.flushed;
   switch (resumption.verdict) {
     case Resumption::Verdict::gap:
-      refuse_gap(flushed, server.slot_confirmed);
+      pass_gap(flushed, server.slot_confirmed);
+      watermark_.reset();
       return {};
     case Resumption::Verdict::other:
     case Resumption::Verdict::server_back:
@@ -141,7 +149,7 @@ Resumption SlotClaim::judge_watermark(const ServerPosition& server) {
 }
 
 Resumption SlotClaim::judge_checkpoint(const std::string& text, const ServerPosition& server,
-                                       const TimelineHistory& history) const {
+                                       const TimelineHistory& history) {
   const auto& topic = config_.delivery.checkpoint_topic;
   const auto stored = decode_checkpoint(text);
   if (!stored) {
@@ -159,8 +167,8 @@ Resumption SlotClaim::judge_checkpoint(const std::string& text, const ServerPosi
     case Resumption::Verdict::believed:
       break;
     case Resumption::Verdict::gap:
-      refuse_gap(stored->progress.flushed, server.slot_confirmed);
-      break;
+      pass_gap(stored->progress.flushed, server.slot_confirmed);
+      return {.verdict = Resumption::Verdict::believed, .flushed = server.slot_confirmed};
     case Resumption::Verdict::other:
       throw FatalError(
           ExitCode::slot_lost,

@@ -47,6 +47,9 @@ class SlotClaim {
   // The server is not the one that it seemed to be: the slot alone decides.
   void forget() { watermark_.reset(); }
 
+  // The next gap between what was delivered and where the slot stands is passed over.
+  void accept_gap() { accept_gap_ = true; }
+
   // Whether this process has held the slot before.
   bool claimed_before() const { return claimed_before_; }
 
@@ -64,8 +67,8 @@ class SlotClaim {
   bool checkpoint_decides() const;
   Resumption judge_watermark(const ServerPosition& server);
   Resumption judge_checkpoint(const std::string& text, const ServerPosition& server,
-                              const TimelineHistory& history) const;
-  void refuse_gap(Lsn delivered, Lsn confirmed) const;
+                              const TimelineHistory& history);
+  void pass_gap(Lsn delivered, Lsn confirmed);
   void log_warnings(const std::vector<Finding>& findings);
 
   const Config& config_;
@@ -73,6 +76,7 @@ class SlotClaim {
   Observer& observer_;
   const Relay& relay_;
   std::optional<Watermark> watermark_;
+  bool accept_gap_ = false;
   bool claimed_before_ = false;   // A slot that is gone after this must not be made anew.
   std::set<std::string> warned_;  // Each warning is logged once.
 };

@@ -37,8 +37,12 @@ struct PublicationConfig {
   CreatePolicy create = CreatePolicy::never;
 };
 
+// Whether standbys keep a copy of the slot, so that it is there after a failover. `automatic`: where the server can.
+enum class FailoverSlot { automatic, on, off };
+
 struct SlotConfig {
   std::string name = "outbox";
+  FailoverSlot failover = FailoverSlot::automatic;
   CreatePolicy create = CreatePolicy::never;
 };
 

@@ -44,6 +44,8 @@ void read_slot(const MapReader& slot, SlotConfig& into) {
     if (!fits) name->refuse_found("expected 1 to 63 of a-z, 0-9 and _ (what PostgreSQL allows in a slot's name)");
   }
   read_create(slot, into.create);
+  slot.choice("failover", into.failover,
+              {{"auto", FailoverSlot::automatic}, {"on", FailoverSlot::on}, {"off", FailoverSlot::off}});
 }
 
 void read_publication(const MapReader& publication, PublicationConfig& into) {

@@ -20,6 +20,7 @@ constexpr std::string_view kKeys[] = {
     "source.slot",
     "source.slot.name",
     "source.slot.create",
+    "source.slot.failover",
     "source.release_on_shutdown_after",
     "sink",
     "sink.kafka",

@@ -43,7 +43,7 @@ TEST(Catalog, ReadsTheAnswerOfANewServer) {
     "server_version": 180006, "server_version_text": "18.6", "wal_level": "logical", "user": "relay",
     "database": "shop", "may_replicate": true, "in_recovery": false, "wal_end": "1/2A0",
     "wal_sender_timeout_ms": 30000, "slots_used": 1, "slots_max": 10, "senders_used": 2, "senders_max": 11,
-    "synchronous_standby_names": "", "idle_slot_timeout": "5min",
+    "synchronous_standby_names": "", "physical_slots": 0, "idle_slot_timeout": "5min",
     "slot": {"plugin": "pgoutput", "slot_type": "logical", "database": "shop", "active": true, "active_pid": 4711,
              "restart_lsn": "1/100", "confirmed_flush_lsn": "1/200", "wal_status": "lost",
              "invalidation_reason": "wal_removed", "safe_wal_size": -5},

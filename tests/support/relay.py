@@ -93,6 +93,7 @@ class RelayProcess:
             listen = config.setdefault("http", {}).setdefault("listen", f"127.0.0.1:{free_port()}")
             self.http_port = int(listen.rpartition(":")[2])
         _write_config(self.config_path, config)
+        self.arguments = []  # Of `run`, from the next start on.
         self._process = None
         self.start()
 
@@ -106,7 +107,7 @@ class RelayProcess:
 
     def start(self):
         """Again, with the same config, after it has ended."""
-        self._process = Process([self.binary, "run", "--config", self.config_path], self.log_path,
+        self._process = Process([self.binary, "run", "--config", self.config_path, *self.arguments], self.log_path,
                                 env=self.environment, stdout_path=self.stdout_path)
         return self
 
