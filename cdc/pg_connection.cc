@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <regex>
 
 namespace outbox {
@@ -56,6 +57,12 @@ PgError error_of_connect(PGconn* connection) { return connect_error(PQerrorMessa
 PgConnection::PgConnection(const ConnectionKeywords& keywords, EventLoop& loop, TimePoint deadline)
     : loop_(&loop), on_notice_(std::make_unique<NoticeReceiver>()) {
   connect(keywords, deadline);
+}
+
+void PgConnection::cancel() {
+  const PgCancelRequest request(PQgetCancel(handle_.get()));
+  std::array<char, 256> error{};
+  if (request) PQcancel(request.get(), error.data(), static_cast<int>(error.size()));
 }
 
 void PgConnection::on_notice(NoticeReceiver receiver) { *on_notice_ = std::move(receiver); }

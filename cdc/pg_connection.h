@@ -47,6 +47,9 @@ class PgConnection {
   // Runs one command by the simple protocol, which is all that a replication connection takes.
   PgResult query(const std::string& sql, TimePoint deadline);
 
+  // Asks the server to give up the command that is under way; waits for the request to arrive, not for its effect.
+  void cancel();
+
   std::string literal(const std::string& text) const;
   std::string identifier(const std::string& text) const;
   int server_version() const { return PQserverVersion(handle_.get()); }

@@ -19,6 +19,7 @@ using PgConnectionHandle = std::unique_ptr<PGconn, PgFree<PQfinish>>;
 using PgResult = std::unique_ptr<PGresult, PgFree<PQclear>>;
 using PgCopyBuffer = std::unique_ptr<char, PgFree<PQfreemem>>;
 using PgText = std::unique_ptr<char, PgFree<PQfreemem>>;
+using PgCancelRequest = std::unique_ptr<PGcancel, PgFree<PQfreeCancel>>;
 using PgOptions = std::unique_ptr<PQconninfoOption, PgFree<PQconninfoFree>>;
 
 }  // namespace outbox

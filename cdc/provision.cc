@@ -94,9 +94,14 @@ void create_slot(PgConnection& connection, const Config& config, bool temporary)
   spdlog::info("creating replication slot \"{}\": PostgreSQL waits for the transactions that are open now: {}", name,
                open.empty() ? "none" : open);
   // As long as the oldest of them lives; a signal ends the wait.
-  connection.query(
-      create_slot_command(name, temporary, !temporary && with_failover(connection, config), connection.server_version()),
-      within(std::chrono::hours(24)));
+  const bool failover = !temporary && with_failover(connection, config);
+  try {
+    connection.query(create_slot_command(name, temporary, failover, connection.server_version()),
+                     within(std::chrono::hours(24)));
+  } catch (const StopRequested&) {
+    connection.cancel();  // Otherwise the server would finish it, for nobody.
+    throw;
+  }
   spdlog::info("created replication slot \"{}\"", name);
 }
 

@@ -331,7 +331,8 @@ void Relay::judge(const std::vector<DeliveryFailure>& failures, Now now) {
 }
 
 void Relay::collect(Now now) {
-  if (window_.full()) sink_->flush();
+  const bool held_up = window_.full() || bytes_.total() >= budget_bytes_;
+  if (held_up) sink_->flush();
   settle(now);
   if (!halt_.empty()) throw HaltError(halt_);
   if (!letter_due_.empty()) {

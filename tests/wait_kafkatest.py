@@ -4,6 +4,7 @@ import pytest
 
 from support.outbox import Outbox
 from support.relay import run_command
+from support.wait import eventually
 
 
 def command(outbox, *arguments):
@@ -80,3 +81,18 @@ def test_init_makes_a_failover_slot_where_the_server_can(every_postgres, failove
         assert "failover slots" in stderr or failover != "on"
     else:
         assert code == 0 and outbox.slot()["failover"] == expected
+
+
+def test_a_stop_while_slot_creation_waits_leaves_no_slot_behind(postgres):
+    outbox = Outbox(postgres, "given_up", slot=False)
+    writer = outbox.connect()
+    outbox.insert("a", connection=writer)  # Not committed: creation waits for it.
+    with outbox.relay(source__slot__create="if_missing") as relay:
+        relay.wait_log("waits for the transactions that are open now: PID")
+        assert relay.live()[0] == 200
+        assert relay.terminate() in (0, 75)
+    creating = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE_REPLICATION_SLOT%'"
+    eventually(lambda: postgres.value(creating) == 0, 20, "the server has given up the creation")
+    writer.rollback()
+    writer.close()
+    assert outbox.slot() is None
