@@ -88,7 +88,7 @@ class ModelServer {
       ++message_;
       return frame(wire::begin(transaction.commit_lsn, transaction.xid));
     }
-    if (chance(random_, 0.05)) return frame(chance(random_, 0.5) ? "Y" : "U");
+    if (chance(random_, 0.05)) return frame(wire::without_event()[chance(random_, 0.5) ? 0 : 5]);
     if (message_ <= inserts) {
       if (!described_ || chance(random_, 0.02)) return describe();
       return insert(transaction.events[message_++ - 1]);

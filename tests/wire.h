@@ -62,6 +62,21 @@ inline std::string insert(pgoutput::Oid oid, const std::vector<Value>& values) {
   return out;
 }
 
+// One of each kind that carries no event.
+inline std::vector<std::string> without_event() {
+  const std::string row = integer(2, 2) + "n" + "t" + integer(3, 4) + "abc";
+  return {
+      "U" + integer(7, 4) + "N" + row,
+      "U" + integer(7, 4) + "K" + row + "N" + row,
+      "U" + integer(7, 4) + "O" + row + "N" + integer(1, 2) + "u",
+      "D" + integer(7, 4) + "K" + row,
+      "T" + integer(2, 4) + integer(1, 1) + integer(7, 4) + integer(8, 4),
+      "Y" + integer(7, 4) + text("public") + text("kind"),
+      "O" + integer(7, 8) + text("origin"),
+      "M" + integer(1, 1) + integer(7, 8) + text("prefix") + integer(3, 4) + "abc",
+  };
+}
+
 inline std::string xlog_data(Lsn wal_start, std::string_view message) {
   return "w" + integer(wal_start.value, 8) + integer(wal_start.value, 8) + integer(0, 8) + std::string(message);
 }
