@@ -169,6 +169,8 @@ def standby_is_promoted_under_the_stream(world):
 def primary_changes_its_place(world):
     with primary_and_standby(18) as (primary, standby):
         outbox = failover_outbox(world, primary)
+        eventually(lambda: standby.value("SELECT count(*) FROM pg_database WHERE datname = %s", [outbox.name]), 30,
+                   "the standby has the database")
         # The standby first, so that the primary has to be looked for.
         with outbox.relay(**of_both(standby, primary)) as relay:
             relay.wait_streaming()

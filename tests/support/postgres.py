@@ -124,6 +124,8 @@ class Postgres:
         if self.running:
             self._process.kill()
         self._stopped_pids.clear()
+        # A new postmaster refuses to start beside a backend that has not quite gone.
+        eventually(lambda: not self._backends(), 30, "the backends of the killed server are gone")
 
     def close(self):
         atexit.unregister(self.close)
@@ -280,6 +282,17 @@ class Postgres:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     # Inner matters
+
+    def _backends(self):
+        """Whatever works in the data directory, as every process of a server does."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/cwd"):
+            try:
+                if os.readlink(entry) == str(self.data):
+                    found.append(entry)
+            except OSError:
+                pass  # It has ended, or is none of ours.
+        return found
 
     def _accepts_connections(self):
         try:
