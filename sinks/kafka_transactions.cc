@@ -85,6 +85,7 @@ void KafkaTransactions::start(std::function<rd_kafka_error_t*(rd_kafka_t*)> call
 
 // What the call that is under way has come to; nothing while it is.
 std::optional<KafkaError> KafkaTransactions::finished() {
+  if (!under_way_.valid()) throw SinkBroken("Kafka producer: its last call has failed");  // And said so at the time.
   if (under_way_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
   return under_way_.get();
 }
