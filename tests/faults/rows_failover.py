@@ -4,7 +4,7 @@ import threading
 from contextlib import contextmanager
 
 from faults.checker import check
-from faults.scenario import scenario
+from faults.scenario import AT_LEAST_ONCE, EXACTLY_ONCE, scenario
 from support.outbox import event_id
 from support.postgres import Postgres
 from support.relay import run_command
@@ -44,9 +44,9 @@ def of_both(primary, standby):
             "source__libpq": dict(READ_WRITE)}
 
 
-def failover_outbox(world, primary):
+def failover_outbox(world, primary, mode=AT_LEAST_ONCE):
     """With a slot that standbys copy."""
-    outbox = world.outbox(primary, partitions=3, slot=False)
+    outbox = world.outbox(primary, partitions=3, slot=False, mode=mode)
     outbox.sql("SELECT pg_create_logical_replication_slot(%s, 'pgoutput', false, false, true)", [outbox.name])
     return outbox
 
@@ -63,36 +63,52 @@ def let_load_run(relay, seconds):
     relay.wait_for(lambda: relay.metric("outbox_relay_events_total", outcome="delivered") > delivered, 30, "load flows")
 
 
+def new_primary_under_load(world, version, mode=AT_LEAST_ONCE, planned=False):
+    """`planned`: the primary is stopped, else killed. The standby takes its place."""
+    with primary_and_standby(version) as (primary, standby):
+        outbox = failover_outbox(world, primary, mode)
+        both = of_both(primary, standby)
+        if mode == EXACTLY_ONCE:
+            code, _, stderr = run_command(["init"], outbox.changed_config(**both))
+            assert code == 0, stderr
+        with outbox.relay(**both) as relay:
+            relay.wait_streaming()
+            wait_synced(outbox, standby)
+            with SteadfastWriter(outbox, world.seed, rows_per_second=300) as writer:
+                let_load_run(relay, 2)
+                primary.stop() if planned else primary.kill()
+                standby.promote()
+                outbox.pg = standby
+                relay.wait_for(lambda: relay.metric("outbox_relay_source_connected") == 1, 30, "it goes on")
+                let_load_run(relay, 1)
+            outbox.wait_confirmed(relay, 60)
+            assert relay.terminate() == 0, relay.stderr()
+            kept = set(outbox.ids())
+            # Commits that the primary answered and the standby never got are lost by PostgreSQL (asynchronous),
+            # and must not have been published: that is what synchronized_standby_slots is for.
+            lost_by_failover = [event for event in writer.committed if event.id not in kept]
+            writer.committed = [event for event in writer.committed if event.id in kept]
+            writer.rolled_back += lost_by_failover
+            writer.unknown = [event for event in writer.unknown if event.id in kept]
+        records = outbox.in_kafka(deadline_s=90)
+        text = check(writer, records, duplicates=0 if mode == EXACTLY_ONCE else None).assert_kept()
+        assert {event_id(record) for record in records} == kept
+        return f"{version}: {len(lost_by_failover)} lost with the old primary, none published; {text}"
+
+
 @scenario(row=45, title="the primary is killed under load and the standby promoted; its slot is synchronised")
 def failover_with_synchronised_slot(world):
-    found = []
-    for version in (17, 18):
-        with primary_and_standby(version) as (primary, standby):
-            outbox = failover_outbox(world, primary)
-            with outbox.relay(**of_both(primary, standby)) as relay:
-                relay.wait_streaming()
-                wait_synced(outbox, standby)
-                with SteadfastWriter(outbox, world.seed, rows_per_second=300) as writer:
-                    let_load_run(relay, 2)
-                    primary.kill()
-                    standby.promote()
-                    outbox.pg = standby
-                    relay.wait_for(lambda: relay.metric("outbox_relay_source_connected") == 1, 30, "it goes on")
-                    let_load_run(relay, 1)
-                outbox.wait_confirmed(relay, 60)
-                assert relay.terminate() == 0, relay.stderr()
-                kept = set(outbox.ids())
-                # Commits that the primary answered and the standby never got are lost by PostgreSQL (asynchronous),
-                # and must not have been published: that is what synchronized_standby_slots is for.
-                lost_by_failover = [event for event in writer.committed if event.id not in kept]
-                writer.committed = [event for event in writer.committed if event.id in kept]
-                writer.rolled_back += lost_by_failover
-                writer.unknown = [event for event in writer.unknown if event.id in kept]
-            records = outbox.in_kafka()
-            text = check(writer, records).assert_kept()
-            assert {event_id(record) for record in records} == kept
-            found.append(f"{version}: {len(lost_by_failover)} lost with the old primary, none published; {text}")
-    return "; ".join(found)
+    return "; ".join(new_primary_under_load(world, version) for version in (17, 18))
+
+
+@scenario(row=45, title="the same, each event exactly once", mode=EXACTLY_ONCE)
+def failover_exactly_once(world):
+    return new_primary_under_load(world, 18, EXACTLY_ONCE)
+
+
+@scenario(row=45, title="a planned switchover, each event exactly once", mode=EXACTLY_ONCE)
+def switchover_exactly_once(world):
+    return new_primary_under_load(world, 17, EXACTLY_ONCE, planned=True)
 
 
 @scenario(row=46, title="the same without synchronized_standby_slots and a standby that lags: ghosts, warned of before")

@@ -228,8 +228,8 @@ class Kafka:
             return reader.read(until, deadline_s)
 
     def high_watermarks(self, topic):
-        """Partition to the offset after its last record."""
-        with self.reader([]) as reader:
+        """Partition to the offset after its last record, of transactions that are still open too."""
+        with self.reader([], isolation="read_uncommitted") as reader:
             return {partition: reader.high_watermark(topic, partition)
                     for partition in range(self.topics()[topic])}
 
