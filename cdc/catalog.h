@@ -73,7 +73,7 @@ struct Catalog {
   std::int64_t senders_used = 0;
   std::int64_t senders_max = 0;
   std::string synchronous_standby_names;
-  std::int64_t physical_slots = 0;  // Of standbys.
+  std::int64_t physical_slots = 0;         // Of standbys.
   std::string synchronized_standby_slots;  // Empty before PostgreSQL 17.
   std::string idle_slot_timeout;           // Empty before PostgreSQL 18.
   std::optional<CatalogSlot> slot;

@@ -24,8 +24,7 @@ ExitCode check_source(const Config& config) {
 
 ExitCode check_kafka(const Config& config) {
   auto code = ExitCode::ok;
-  for (const auto& finding :
-       check_kafka_topics(*config.sink.kafka, literal_topics(config), std::chrono::seconds(10))) {
+  for (const auto& finding : check_kafka_topics(*config.sink.kafka, literal_topics(config), std::chrono::seconds(10))) {
     fmt::print("{:<8} {}\n", finding.fine ? "ok" : "error", finding.text);
     if (!finding.fine) code = finding.reachable ? ExitCode::config : ExitCode::unavailable;
   }

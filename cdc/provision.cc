@@ -47,10 +47,11 @@ bool with_failover(PgConnection& connection, const Config& config) {
   const auto wanted = config.source.slot.failover;
   const bool possible = connection.server_version() >= 170000;
   if (wanted == FailoverSlot::on && !possible) {
-    throw FatalError(ExitCode::config,
-                     fmt::format("source.slot.failover is on, and PostgreSQL {} has no failover slots: 17 is the first. "
-                                 "Set it to auto or off",
-                                 connection.server_version() / 10000));
+    throw FatalError(
+        ExitCode::config,
+        fmt::format("source.slot.failover is on, and PostgreSQL {} has no failover slots: 17 is the first. "
+                    "Set it to auto or off",
+                    connection.server_version() / 10000));
   }
   if (wanted == FailoverSlot::off || !possible) return false;
   const auto result = connection.query("SELECT pg_is_in_recovery()", within(std::chrono::seconds(10)));

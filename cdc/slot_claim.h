@@ -66,8 +66,7 @@ class SlotClaim {
   Progress progress() const;
   bool checkpoint_decides() const;
   Resumption judge_watermark(const ServerPosition& server);
-  Resumption judge_checkpoint(const std::string& text, const ServerPosition& server,
-                              const TimelineHistory& history);
+  Resumption judge_checkpoint(const std::string& text, const ServerPosition& server, const TimelineHistory& history);
   void pass_gap(Lsn delivered, Lsn confirmed);
   void log_warnings(const std::vector<Finding>& findings);
 

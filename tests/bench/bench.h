@@ -60,8 +60,7 @@ struct UsageError : std::runtime_error {
 // may be repeated and is kept apart, for properties of a library.
 class Flags {
  public:
-  Flags(int argc, char** argv, std::map<std::string, std::string> defaults)
-      : values_(std::move(defaults)) {
+  Flags(int argc, char** argv, std::map<std::string, std::string> defaults) : values_(std::move(defaults)) {
     for (int i = 1; i < argc; i += 2) {
       const std::string_view flag = argv[i];
       if (!flag.starts_with("--") || i + 1 == argc) throw UsageError(usage(argv[0]));
@@ -88,9 +87,7 @@ class Flags {
     return parts;
   }
 
-  const std::vector<std::pair<std::string, std::string>>& properties() const {
-    return properties_;
-  }
+  const std::vector<std::pair<std::string, std::string>>& properties() const { return properties_; }
 
  private:
   static std::pair<std::string, std::string> split_property(const std::string& property) {

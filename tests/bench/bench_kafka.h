@@ -15,13 +15,12 @@ using KafkaConf = std::unique_ptr<rd_kafka_conf_t, FreeWith<rd_kafka_conf_destro
 using KafkaClient = std::unique_ptr<rd_kafka_t, FreeWith<rd_kafka_destroy>>;
 using KafkaTopic = std::unique_ptr<rd_kafka_topic_t, FreeWith<rd_kafka_topic_destroy>>;
 using KafkaMessage = std::unique_ptr<rd_kafka_message_t, FreeWith<rd_kafka_message_destroy>>;
-using KafkaPartitions = std::unique_ptr<rd_kafka_topic_partition_list_t,
-                                        FreeWith<rd_kafka_topic_partition_list_destroy>>;
+using KafkaPartitions =
+    std::unique_ptr<rd_kafka_topic_partition_list_t, FreeWith<rd_kafka_topic_partition_list_destroy>>;
 
 inline void set(const KafkaConf& conf, const std::string& name, const std::string& value) {
   char error[512];
-  if (rd_kafka_conf_set(conf.get(), name.c_str(), value.c_str(), error, sizeof error) !=
-      RD_KAFKA_CONF_OK) {
+  if (rd_kafka_conf_set(conf.get(), name.c_str(), value.c_str(), error, sizeof error) != RD_KAFKA_CONF_OK) {
     throw UsageError(error);
   }
 }
